@@ -1,5 +1,5 @@
-//! Asking a person whether something is meant. Asking servers on while servers elect a leader or restart: what was registered is registered, and
-//! whoever watches it wants to see its end.
+//! Questions to a person; questions to servers that are repeated while the servers elect a leader
+//! or restart, since a registered job is still watched to its end.
 
 use std::io::{BufRead as _, IsTerminal as _};
 use std::time::Duration;
@@ -54,16 +54,16 @@ fn may_pass(error: &ClientError) -> bool {
     }
 }
 
-/// Asks a person, who has to answer `y`. `found`: what the beginning of an id stands for.
+/// Asks a question on the terminal; every answer but `y` is no.
 ///
 /// # Errors
-/// Where nobody can answer: stdin is no terminal.
-pub(crate) fn agreed(session: &Session, question: &str, found: &str) -> Result<bool, Failure> {
+/// `unasked`, where stdin is no terminal.
+pub(crate) fn agreed(session: &Session, question: &str, unasked: Failure) -> Result<bool, Failure> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
-        return Err(Failure::usage_hint(found, "give its whole id, or -yes"));
+        return Err(unasked);
     }
-    session.out.note(question);
+    session.out.note(&format!("{question} [y/N]"));
     let mut answer = String::new();
     stdin
         .lock()

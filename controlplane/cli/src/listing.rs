@@ -11,7 +11,7 @@ use crate::session::Session;
 /// Flags of commands that show one list or one object.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct ShowFlags {
-    /// What the API answers
+    /// Answer of the API
     #[arg(long)]
     pub(crate) json: bool,
     /// Whole ids

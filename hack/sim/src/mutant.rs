@@ -256,14 +256,13 @@ impl Mutant {
             | Self::NoncePerAttempt
             | Self::AckBeforeMajority
             | Self::IndexTwice => Scenario::Leaders,
-            Self::StaleAnswer | Self::ResumesFromOldState | Self::ExpiryWithoutEpoch => {
-                Scenario::Lagging
-            }
+            Self::StaleAnswer
+            | Self::ResumesFromOldState
+            | Self::ExpiryWithoutEpoch
+            | Self::AckFromCommit => Scenario::Lagging,
             Self::OneEntryPerExpiry | Self::OneNodePerExpiry => Scenario::Outage,
             Self::NobodyStandsBy => Scenario::OneServer,
-            Self::BatchWithoutEpoch | Self::AckFromCommit | Self::RestartUntold => {
-                Scenario::Handover
-            }
+            Self::BatchWithoutEpoch | Self::RestartUntold => Scenario::Handover,
             Self::WaitsAfterReboot | Self::StartsAfterReboot => Scenario::Offline,
             Self::KeeperForgetsEpochs => Scenario::Damaged,
             Self::WindowsNeverEnd | Self::ReplacedTwice => Scenario::PartitionWindow,

@@ -25,7 +25,7 @@ pub(crate) enum ServerCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct Members {
-    /// What the API answers
+    /// Answer of the API
     #[arg(long)]
     json: bool,
     /// Ids, HTTP addresses and votes too
@@ -108,7 +108,7 @@ pub(crate) struct Bootstrap {
     /// A file with the token's secret, a UUID; - reads it from stdin; without it a secret is made
     #[arg(value_name = "FILE")]
     secret: Option<PathBuf>,
-    /// What the API answers
+    /// Answer of the API
     #[arg(long)]
     json: bool,
 }

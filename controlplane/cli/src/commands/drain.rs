@@ -138,9 +138,12 @@ impl Drain {
             return Ok(true);
         }
         let verb = if self.enable { "enable" } else { "disable" };
-        let question = format!("Are you sure you want to {verb} drain mode for node {id:?}? [y/N]");
-        let found = format!("the only node that begins so is {id:?}");
-        let agreed = agreed(session, &question, &found)?;
+        let question = format!("Are you sure you want to {verb} drain mode for node {id:?}?");
+        let unasked = Failure::usage_hint(
+            format!("the only node that begins so is {id:?}"),
+            "give its whole id, or -yes",
+        );
+        let agreed = agreed(session, &question, unasked)?;
         if !agreed {
             session.out.data("Canceling drain toggle")?;
         }

@@ -64,7 +64,7 @@ pub(crate) struct Status {
     /// Watch it until it has ended and its allocations run
     #[arg(long, conflicts_with = "json")]
     monitor: bool,
-    /// What the API answers
+    /// Answer of the API
     #[arg(long)]
     json: bool,
     /// Whole ids and times
@@ -118,12 +118,9 @@ impl Delete {
 }
 
 fn is_meant(session: &Session, count: u64) -> Result<bool, Failure> {
-    let question = format!("Are you sure you want to delete {count} evals? [y/N]");
-    asking::agreed(
-        session,
-        &question,
-        &format!("{count} evals would be deleted"),
-    )
+    let question = format!("Are you sure you want to delete {count} evals?");
+    let unasked = Failure::usage_hint(format!("{count} evals would be deleted"), "give -yes");
+    asking::agreed(session, &question, unasked)
 }
 
 fn tell(session: &Session, deleted: &EvalsDeleted) -> Result<(), Failure> {

@@ -1,13 +1,12 @@
 //! `drover operator node`: ending what runs on a node although the cluster, as it was restored,
 //! does not know it.
 
-use std::io::{BufRead, IsTerminal};
-
 use clap::{Args, Subcommand};
 use protocol_api::nodes::{ForeignAllocations, ReleaseForeign};
 use protocol_client::{Client, Query};
 use protocol_model::ForeignAlloc;
 
+use crate::asking::agreed;
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Kind};
 use crate::render::columns::Columns;
@@ -50,7 +49,7 @@ impl Release {
         }
         if !self.yes {
             session.out.note(&table(&found));
-            if !agreed(session, found.len(), &node)? {
+            if !is_meant(session, found.len(), &node)? {
                 session.out.note("nothing was ended");
                 return Ok(Exit::NO);
             }
@@ -85,24 +84,12 @@ pub(crate) fn table(allocs: &[ForeignAlloc]) -> String {
     table.render()
 }
 
-fn agreed(session: &Session, count: usize, node: &str) -> Result<bool, Failure> {
-    let stdin = std::io::stdin();
-    if !stdin.is_terminal() {
-        return Err(Failure::usage_hint(
-            format!("{count} allocations would be ended on node {node}"),
-            "give -yes",
-        ));
-    }
-    session.out.note(&format!(
-        "Are you sure you want to end these {count} allocations on node {node}? [y/N]"
-    ));
-    let mut answer = String::new();
-    stdin
-        .lock()
-        .read_line(&mut answer)
-        .map_err(|source| Failure::Host {
-            what: "reading the answer",
-            source,
-        })?;
-    Ok(answer.trim().eq_ignore_ascii_case("y"))
+fn is_meant(session: &Session, count: usize, node: &str) -> Result<bool, Failure> {
+    let unasked = Failure::usage_hint(
+        format!("{count} allocations would be ended on node {node}"),
+        "give -yes",
+    );
+    let question =
+        format!("Are you sure you want to end these {count} allocations on node {node}?");
+    agreed(session, &question, unasked)
 }

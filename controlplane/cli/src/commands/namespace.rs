@@ -26,7 +26,7 @@ pub(crate) enum NamespaceCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct List {
-    /// What the API answers
+    /// Answer of the API
     #[arg(long)]
     json: bool,
 }

@@ -34,7 +34,7 @@ pub(crate) struct Status {
     this: bool,
     #[command(flatten)]
     page: PageFlags,
-    /// What the API answers
+    /// Answer of the API
     #[arg(long)]
     json: bool,
     /// In the list: how many allocations each node runs

@@ -49,7 +49,7 @@ pub(crate) struct ListPeers {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value_t = false, value_name = "BOOL", action = clap::ArgAction::Set)]
     stale: bool,
-    /// What the API answers
+    /// Answer of the API
     #[arg(long)]
     json: bool,
 }

@@ -34,7 +34,7 @@ pub(crate) struct List {
     /// Only policies of this type
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
-    /// What the API answers
+    /// Answer of the API
     #[arg(long)]
     json: bool,
     /// Whole ids
@@ -47,7 +47,7 @@ pub(crate) struct Info {
     /// The policy's id, or its beginning
     #[arg(value_name = "POLICY")]
     policy: String,
-    /// What the API answers
+    /// Answer of the API
     #[arg(long)]
     json: bool,
     /// Whole ids

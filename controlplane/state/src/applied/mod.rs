@@ -81,11 +81,11 @@ pub enum Outcome {
     Evaluated(Vec<EvalId>),
     /// What garbage collection removed.
     Collected(Collected),
-    /// What an operator's deletion of evaluations did.
+    /// The result of an operator's deletion of evaluations.
     EvalsDeleted(EvalsDeleted),
 }
 
-/// What one entry deleted of the evaluations that an operator chose.
+/// The evaluations that one entry deleted, of those that an operator chose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct EvalsDeleted {
     /// Evaluations that are gone.

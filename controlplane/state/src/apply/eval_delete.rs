@@ -20,7 +20,7 @@ use crate::applied::{EvalsDeleted, Outcome, Refusal, Signal};
 use crate::command::{EVALS_PAGE_ROWS_MAX, EvalsDelete, EvalsPage};
 use crate::tables::{EvalSlot, Tables, slot_of};
 
-/// What a page of evaluations has.
+/// The contents of a page of evaluations.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct EvalsFound {
     /// Those that match and may go, oldest first.

@@ -49,8 +49,8 @@ impl Draft {
 
     pub(crate) fn evals_upsert(&mut self, evals: Vec<Evaluation>) -> Result<Outcome, Refusal> {
         self.check_evals(&evals)?;
-        // One that is written off and was deleted meanwhile stays deleted, and so does the further
-        // attempt that would follow it.
+        // An evaluation that is written off and was deleted meanwhile stays deleted. The attempt
+        // that would follow it is not made.
         let gone: BTreeSet<EvalId> = evals
             .iter()
             .filter(|eval| eval.status.is_terminal() && self.tables.eval(eval.id).is_none())

@@ -14,7 +14,7 @@ pub struct JobTag {
     pub change: TagChange,
 }
 
-/// What becomes of a tag.
+/// The change of a tag.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum TagChange {
     /// A version gets it; a version that has it already gets the new description.

@@ -320,7 +320,11 @@ proptest! {
                 placed.eval_id = id;
                 let alloc_id = placed.id;
                 cluster.plan(PlanApply { placed: vec![Arc::new(placed)], ..PlanApply::default() });
-                let says_now = [ClientStatus::Running, ClientStatus::Failed, ClientStatus::Complete];
+                let says_now = [
+                    ClientStatus::Running,
+                    ClientStatus::Failed,
+                    ClientStatus::Complete,
+                ];
                 let status = says_now[usize::from(alloc) - 1];
                 cluster.report(node, vec![says(alloc_id, 1, status)]);
             }
@@ -334,7 +338,8 @@ proptest! {
         let slots = |tables: &Tables| -> BTreeSet<EvalSlot> {
             tables.evals().map(|eval| (eval.create_index, eval.id)).collect()
         };
-        let gone: BTreeSet<_> = slots(&before).difference(&slots(cluster.tables())).copied().collect();
+        let left = slots(cluster.tables());
+        let gone: BTreeSet<_> = slots(&before).difference(&left).copied().collect();
         // A job may die with its last open evaluation, and then more of it may go.
         let died = |key: &JobKey| {
             let status = |tables: &Tables| tables.job(key).map(|job| job.status);
@@ -344,7 +349,8 @@ proptest! {
         prop_assert!(going.is_subset(&gone));
         prop_assert!(dead || going == gone, "{:?}", gone.difference(&going));
         prop_assert_eq!(sum.deleted, gone.len() as u64);
-        prop_assert!(pages <= u32::try_from(before.evals().count()).unwrap_or(0).div_ceil(rows) + 1);
+        let count = u32::try_from(before.evals().count()).unwrap_or(0);
+        prop_assert!(pages <= count.div_ceil(rows) + 1);
         let open = before.evals().filter(|eval| !eval.status.is_terminal());
         let open = open.filter(|eval| cluster.tables().eval(eval.id).is_none()).count();
         prop_assert_eq!(sum.open, open as u64);

@@ -183,8 +183,8 @@ const WARNED: [(&str, &[&str]); 5] = [
     ("nspawn", &["nspawn", "bridge", "service", "check"]),
     ("checks_happy", &["service", "check"]),
     ("vault_exec", &["artifact"]),
-    ("restic", &["periodic"]),
-    ("poseidon", &["spread", "docker"]),
+    ("restic", &[]),
+    ("poseidon", &["docker"]),
 ];
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,7 +13,7 @@ use serde_json::Value;
 pub struct ScaleRequest {
     /// The new count; absent: the event is kept, and nothing changes.
     pub count: Option<i64>,
-    /// What is scaled: its `Group`.
+    /// The target: its `Group`.
     #[serde(with = "nullable")]
     pub target: BTreeMap<String, String>,
     /// A text for people.

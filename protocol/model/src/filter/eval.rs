@@ -1,6 +1,6 @@
 //! An expression and an item: whether it holds.
 //!
-//! What is not there (`null`, or a key that a map does not have) equals nothing, contains nothing,
+//! An absent value (`null`, or a key that a map does not have) equals nothing, contains nothing,
 //! matches nothing, and is empty. A field that no item of the list has is a mistake of the caller.
 
 use serde_json::Value;
@@ -119,7 +119,7 @@ fn equals(value: &Value, text: &str) -> Result<bool, String> {
     }
 }
 
-/// What `text` says of something that is true or false.
+/// The meaning of `text` for a value that is true or false.
 pub(super) fn flag(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),

@@ -1,7 +1,7 @@
 //! An expression compiled to the fields of [`Evaluation`], for the replicated log and for counts.
 //!
 //! A filter in the log must mean the same on every server, so nothing here depends on the JSON that
-//! a release writes: the fields are listed below, and `tests/golden/v1/eval_filter.txt` freezes
+//! a release writes: the fields are listed below, and `tests/golden/eval_filter.txt` freezes
 //! verdicts. All mistakes are found when the expression is compiled; asking an evaluation costs no
 //! allocation.
 

@@ -10,7 +10,7 @@ const DEPTH_MAX: usize = 32;
 /// Bytes that a compiled regular expression may take.
 const REGEX_BYTES_MAX: usize = 1024 * 1024;
 
-/// What is asked about an item.
+/// A question about an item.
 #[derive(Debug)]
 pub(super) enum Expression {
     Or(Vec<Self>),
@@ -23,7 +23,7 @@ pub(super) enum Expression {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Selector(pub(super) Vec<String>);
 
-/// What is asked about a field.
+/// A question about a field.
 #[derive(Debug)]
 pub(super) enum Operator {
     Equal(String),
@@ -176,7 +176,7 @@ impl Parser<'_> {
         Ok(Expression::Match(selector, Operator::Contains(left.text)))
     }
 
-    /// What may be a selector or a value.
+    /// A word that may be a selector or a value.
     fn operand(&mut self) -> Result<Operand, FilterError> {
         let (first, is_text) = match self.peek() {
             Some(Token::Word(word)) if !is_keyword(word) => (word.clone(), false),
@@ -251,9 +251,9 @@ impl Parser<'_> {
 }
 
 struct Operand {
-    /// What it selects, where it can be a selector.
+    /// The selection, where it can be a selector.
     selector: Option<Selector>,
-    /// What it is as a value.
+    /// The text as a value.
     text: String,
 }
 

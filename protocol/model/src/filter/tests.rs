@@ -1,4 +1,4 @@
-//! What expressions mean, and what is said about those that mean nothing.
+//! The meaning of expressions, and the errors of those without a meaning.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Expressions about evaluations: their verdicts are frozen, because they are part of the log.
 //!
-//! `tests/golden/v1/eval_filter.txt` has one expression per line, behind its verdicts on the three
+//! `tests/golden/eval_filter.txt` has one expression per line, behind its verdicts on the three
 //! samples below (`+` holds, `-` does not) or the text with which it is refused.
 
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ fn verdicts(expression: &str) -> String {
 
 #[expect(clippy::disallowed_methods, reason = "a test may read its own files")]
 fn frozen() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1/eval_filter.txt");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/eval_filter.txt");
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

@@ -87,14 +87,14 @@ impl Connection {
     }
 }
 
-/// What the command gets to read.
+/// The input of the command.
 #[derive(Clone, Copy, Debug)]
 enum Typing {
     /// Nothing: its stdin ends at once.
     Nothing,
     /// Our stdin, byte by byte.
     Stream,
-    /// What is typed on a raw terminal, whose size it learns too.
+    /// Keys of a raw terminal, whose size the command gets, too.
     Terminal(Escape),
 }
 
@@ -209,7 +209,7 @@ fn received(session: &Session, message: Message) -> Result<Option<Exit>, Failure
         return Ok(None);
     }
     let code = output.result.unwrap_or_default().exit_code;
-    // What does not fit an exit code is still no success.
+    // A code that is no exit code of ours is still no success.
     Ok(Some(Exit(u8::try_from(code).unwrap_or(u8::MAX))))
 }
 

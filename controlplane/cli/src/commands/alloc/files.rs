@@ -45,7 +45,7 @@ pub(crate) struct Files {
     /// How many bytes of the end
     #[arg(short = 'c', value_name = "BYTES", conflicts_with = "lines")]
     bytes: Option<u64>,
-    /// What the API answers
+    /// Answer of the API
     #[arg(long)]
     json: bool,
     /// The target is a job; its newest allocation is meant

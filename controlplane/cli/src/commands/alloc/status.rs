@@ -17,7 +17,7 @@ pub(crate) struct Status {
     /// The allocation's id, or its beginning; all allocations where not given
     #[arg(value_name = "ALLOC")]
     alloc: Option<String>,
-    /// What the API answers
+    /// Answer of the API
     #[arg(long)]
     json: bool,
     /// Only the tasks' states

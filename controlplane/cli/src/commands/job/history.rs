@@ -35,7 +35,7 @@ pub(crate) struct History {
     /// Each version as JSON
     #[arg(long, conflicts_with = "changes")]
     full: bool,
-    /// What the API answers
+    /// Answer of the API
     #[arg(long)]
     json: bool,
     /// Only this version

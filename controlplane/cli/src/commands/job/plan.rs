@@ -20,7 +20,7 @@ pub(crate) struct Plan {
     #[arg(long, action = ArgAction::Set, default_value_t = true, num_args = 0..=1,
           require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     diff: bool,
-    /// What the API answers
+    /// Answer of the API
     #[arg(long)]
     json_output: bool,
     /// What is in new groups and tasks, and what stays as it is, too

@@ -1,7 +1,6 @@
 //! `drover job restart`: restarts the tasks of a job's allocations, batch after batch. The loop
 //! runs here: it ends with this program.
 
-use std::io::{BufRead as _, IsTerminal as _};
 use std::time::Duration;
 
 use clap::Args;
@@ -15,6 +14,7 @@ use protocol_model::{
 };
 use tokio::time::{Instant, sleep};
 
+use crate::asking;
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Length, shown};
 use crate::session::Session;
@@ -51,7 +51,7 @@ pub(crate) struct Restart {
     /// Stop each allocation and wait for its successor instead of restarting tasks in place
     #[arg(long)]
     reschedule: bool,
-    /// What an error does: `ask`, or `fail`, which ends the command
+    /// Effect of an error: `ask`, or `fail`, which ends the command
     #[arg(long, value_name = "ACTION", default_value = "ask")]
     on_error: OnError,
     /// Answer every question with yes
@@ -275,7 +275,7 @@ impl Restart {
         Err(Failure::usage(message))
     }
 
-    /// What happens between two batches.
+    /// The pause between two batches.
     async fn goes_on(&self, session: &Session) -> Result<bool, Failure> {
         match self.batch_wait {
             BatchWait::Ask => self.agreed(session, "Proceed with the next batch?"),
@@ -290,21 +290,11 @@ impl Restart {
         if self.yes {
             return Ok(true);
         }
-        let stdin = std::io::stdin();
-        if !stdin.is_terminal() {
-            return Err(Failure::usage_hint(
-                "a question cannot be asked without a terminal",
-                "give -yes, or -on-error=fail and a -batch-wait that is a time",
-            ));
-        }
-        session.out.note(&format!("{question} [y/N]"));
-        let mut answer = String::new();
-        let read = stdin.lock().read_line(&mut answer);
-        read.map_err(|source| Failure::Host {
-            what: "reading the answer",
-            source,
-        })?;
-        Ok(answer.trim().eq_ignore_ascii_case("y"))
+        let unasked = Failure::usage_hint(
+            "a question cannot be asked without a terminal",
+            "give -yes, or -on-error=fail and a -batch-wait that is a time",
+        );
+        asking::agreed(session, question, unasked)
     }
 }
 

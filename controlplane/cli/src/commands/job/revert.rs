@@ -21,7 +21,7 @@ pub(crate) struct Revert {
     after: After,
 }
 
-/// What follows on the registration.
+/// The next step after the registration.
 #[derive(Args, Debug)]
 struct After {
     /// Return once it is registered; prints the evaluation's id

@@ -20,7 +20,7 @@ pub(crate) struct Status {
     /// The job's id, or its beginning; all jobs where not given
     #[arg(value_name = "JOB")]
     job: Option<String>,
-    /// What the API answers
+    /// Answer of the API
     #[arg(long)]
     json: bool,
     /// Only what the job itself is

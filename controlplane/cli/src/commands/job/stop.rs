@@ -126,7 +126,10 @@ fn ended(session: &Session, worst: Exit, mut failures: Vec<Failure>) -> Result<E
 
 /// Asks whether the job that was found is the one that was meant.
 fn agreed(session: &Session, id: &str) -> Result<bool, Failure> {
-    let question = format!("Are you sure you want to stop job {id:?}? [y/N]");
-    let found = format!("the only job that begins so is {id:?}");
-    asking::agreed(session, &question, &found)
+    let question = format!("Are you sure you want to stop job {id:?}?");
+    let unasked = Failure::usage_hint(
+        format!("the only job that begins so is {id:?}"),
+        "give its whole id, or -yes",
+    );
+    asking::agreed(session, &question, unasked)
 }

@@ -14,10 +14,11 @@ const CHECKPOINT_HEADER_BYTES: usize = 36;
 
 /// Each frozen entry of the log.
 pub(crate) fn entries() -> Vec<Vec<u8>> {
-    let mut files = files("controlplane/state/tests/golden/v1", "");
-    // The first version of a whole state lies beside them; it is no entry.
-    files.retain(|(name, _)| !name.starts_with("checkpoint"));
-    bytes_of(files)
+    let mut frozen = files("controlplane/state/tests/golden/v1", "");
+    frozen.extend(files("controlplane/state/tests/golden/v3", ""));
+    // Versions of a whole state lie beside them; they are no entries.
+    frozen.retain(|(name, _)| !name.starts_with("checkpoint"));
+    bytes_of(frozen)
 }
 
 /// Frozen entries in an order and a form in which they make sense to each other: a life of one node
@@ -78,6 +79,9 @@ fn fit(command: &mut Command, tables: &Tables) {
             plan.changed.clear();
             plan.preempted.clear();
             plan.deployment_changes.clear();
+            let open = tables.evals().find(|eval| !eval.status.is_terminal());
+            plan.eval_id = open.map(|eval| eval.id);
+            plan.evals.clear();
             for placed in &mut plan.placed {
                 let placed = Arc::make_mut(placed);
                 placed.spec = tables.job_spec(&placed.job_key()).unwrap_or(placed.spec);
