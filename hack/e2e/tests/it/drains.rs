@@ -30,7 +30,7 @@ fn job() -> Value {
     job
 }
 
-async fn set(cluster: &Cluster, path: &str, body: &Value) -> anyhow::Result<()> {
+pub(crate) async fn set(cluster: &Cluster, path: &str, body: &Value) -> anyhow::Result<()> {
     let leader = cluster.leader().await?;
     let client = cluster.client(leader)?;
     client.put::<_, Value>(path, &Query::new(), body).await?;
@@ -61,7 +61,7 @@ async fn until_healthy(cluster: &Cluster, node: &str, count: usize) -> anyhow::R
 }
 
 /// Fails as soon as fewer than two instances run.
-async fn two_run(nodes: &[Node]) -> anyhow::Result<()> {
+pub(crate) async fn two_run(nodes: &[Node]) -> anyhow::Result<()> {
     loop {
         let mut running = 0;
         for node in nodes {

@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod burst;
+mod canaries;
 mod drains;
 mod faults;
 mod fleet;
@@ -14,6 +15,7 @@ mod networks;
 mod node_facts;
 mod node_faults;
 mod node_tasks;
+mod preemption;
 mod python_client;
 mod real_jobs;
 mod restore;
