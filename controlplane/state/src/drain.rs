@@ -113,8 +113,8 @@ impl Tables {
         alloc.client_terminal() || (down && alloc.server_terminal() && !self.is_on_lease(alloc))
     }
 
-    /// Whether others have to be healthy before `alloc` leaves. An allocation that was
-    /// not judged yet may serve, and is judged soon. One that its job has no more goes anyway.
+    /// Whether others have to be healthy before `alloc` leaves. An allocation that was not judged
+    /// yet may serve, and is judged soon. An allocation whose group the job dropped leaves anyway.
     fn keeps_its_turn(&self, alloc: &Allocation) -> bool {
         let wanted = self
             .job(&alloc.job_key())

@@ -64,7 +64,7 @@ pub struct EvalDeleteRequest {
 pub struct EvalsDeleted {
     /// Evaluations that were deleted.
     pub count: u64,
-    /// Those that match and stay, since later decisions need them or they changed meanwhile.
+    /// Evaluations that match and stay: later decisions need them, or they changed meanwhile.
     pub kept: u64,
     /// Those of the deleted ones that were pending or blocked.
     pub open: u64,

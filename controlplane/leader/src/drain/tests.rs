@@ -79,7 +79,7 @@ fn carry_out(world: &mut World, commands: Vec<Command>) {
 }
 
 #[test]
-fn one_leaves_at_a_time_and_the_next_when_its_successor_is_healthy() {
+fn allocs_leave_one_at_a_time_each_after_a_healthy_successor() {
     let (mut world, node, ids) = scene(JobType::Service, 3);
     world.drain(node, 0);
     let commands = look(&mut world);
@@ -104,7 +104,7 @@ fn one_leaves_at_a_time_and_the_next_when_its_successor_is_healthy() {
 }
 
 #[test]
-fn what_is_not_healthy_leaves_at_once() {
+fn unhealthy_allocs_leave_at_once() {
     let (mut world, node, ids) = scene(JobType::Service, 3);
     world.report_health(ids[1], false);
     world.drain(node, 0);
@@ -113,7 +113,7 @@ fn what_is_not_healthy_leaves_at_once() {
 }
 
 #[test]
-fn nothing_of_a_group_leaves_before_the_deadline_where_max_parallel_is_zero() {
+fn max_parallel_of_zero_keeps_allocs_until_the_deadline() {
     let (mut world, node, ids) = scene(JobType::Service, 2);
     let mut job = jobs::job(JobType::Service, "web", 2);
     job.task_groups[0]
@@ -224,7 +224,7 @@ fn marks_of_many_allocations_take_several_entries() {
 }
 
 #[test]
-fn nothing_is_marked_on_a_silent_node() {
+fn a_drain_marks_no_alloc_of_a_silent_node() {
     let (mut world, node, _) = scene(JobType::Service, 1);
     world.drain(node, -1);
     world.silence(node);

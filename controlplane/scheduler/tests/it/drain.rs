@@ -61,7 +61,7 @@ fn complete(scene: &mut Scene, node: NodeId) -> Outcome {
 }
 
 #[test]
-fn one_leaves_a_draining_node_when_its_successor_has_a_node() {
+fn a_marked_alloc_leaves_when_its_successor_has_a_node() {
     let mut scene = running(2, jobs::job(JobType::Service, "web", 1));
     let alloc = first(&scene);
     scene.world.drain(alloc.node_id, NEVER);
@@ -164,7 +164,7 @@ fn batch_work_is_not_replaced_where_its_node_is_eligible_before_it_ended() {
 }
 
 #[test]
-fn batch_work_of_another_version_is_placed_although_a_drain_ended_the_last() {
+fn a_new_version_of_batch_work_is_placed_after_a_drain_ended_the_old() {
     let mut scene = running(2, jobs::job(JobType::Batch, "web", 1));
     let alloc = first(&scene);
     scene.world.drain(alloc.node_id, NOW);

@@ -95,7 +95,7 @@ fn urgent_job_evicts_a_less_important_one_and_both_name_it() {
 }
 
 #[test]
-fn nothing_is_evicted_where_a_node_has_room() {
+fn a_placement_evicts_no_alloc_where_a_node_has_room() {
     let mut scene = scene(2, ALL);
     run(&mut scene, service("low", 20, 1, 3000));
     let decision = run(&mut scene, service("high", 70, 1, 3000));

@@ -125,7 +125,7 @@ impl Deletion<'_> {
         }
     }
 
-    /// What the page did whose outcome is unknown, if it happened: what it would have deleted in
+    /// The effect of a page whose outcome is unknown, if it happened: what it would have deleted in
     /// the state before is not there now.
     fn look_up(
         &self,

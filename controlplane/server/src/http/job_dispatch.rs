@@ -27,7 +27,7 @@ use crate::cluster::ChangeError;
 /// The longest idempotency token, in bytes.
 const TOKEN_BYTES_MAX: usize = 256;
 
-/// What a caller asks for.
+/// The dispatch that a caller asks for.
 #[derive(Debug, Default)]
 struct Wanted {
     payload: Vec<u8>,

@@ -107,7 +107,7 @@ pub(super) async fn scale(ask: &Ask) -> Answered {
     Err(changes_too_often(&key))
 }
 
-/// What needs no state. The texts are Nomad's.
+/// The checks that need no state. The texts are Nomad's.
 fn check(request: &ScaleRequest, group: &str) -> Result<(), &'static str> {
     match request.count {
         _ if group.is_empty() => Err("missing task group name for scaling action"),

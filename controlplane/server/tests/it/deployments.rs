@@ -176,7 +176,7 @@ async fn a_paused_deployment_resumes_where_it_was() {
 }
 
 #[tokio::test]
-async fn one_unhealthy_alloc_fails_a_deployment_in_the_same_entry() {
+async fn an_unhealthy_alloc_fails_its_deployment_in_the_same_entry() {
     let world = World::start().await;
     let _node = FakeNode::join(&world).await;
     let found = trial(&world).await;

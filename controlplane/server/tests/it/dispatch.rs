@@ -90,7 +90,7 @@ async fn the_body_of_dispatch_payload_is_the_payload() {
 }
 
 #[tokio::test]
-async fn one_token_gives_one_child_under_concurrent_calls() {
+async fn concurrent_calls_with_one_token_make_one_child() {
     let world = with_template().await;
     let body = json!({ "Meta": { "who": "me" } });
     let path = "/v1/job/work/dispatch?idempotency_token=t";

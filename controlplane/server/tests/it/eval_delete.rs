@@ -97,7 +97,7 @@ async fn evaluations_are_counted_and_deleted_by_filter() {
 }
 
 #[tokio::test]
-async fn the_evaluation_of_a_service_without_room_is_deleted_and_not_scheduled_again() {
+async fn a_deleted_blocked_evaluation_is_not_scheduled_again() {
     let world = World::start().await;
     let body = json!({ "Job": service("web") });
     world.put("/v1/jobs", body).await.expect("registered");

@@ -23,7 +23,7 @@ use crate::tables::{EvalSlot, Tables, slot_of};
 /// The contents of a page of evaluations.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct EvalsFound {
-    /// Those that match and may go, oldest first.
+    /// The evaluations that match and may go, oldest first.
     pub going: Vec<Arc<Evaluation>>,
     /// How many match and stay.
     pub kept: u64,

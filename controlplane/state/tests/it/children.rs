@@ -139,7 +139,7 @@ fn children_are_counted_by_status() {
 }
 
 #[test]
-fn a_dispatch_is_refused_where_the_template_is_not_the_one_it_was_made_from() {
+fn a_dispatch_from_a_template_that_changed_is_refused() {
     let (mut cluster, work) = with_template();
     let child = dispatch(&mut cluster, &work, "dispatch-1-a", "");
     let made_from = child.parent_index;

@@ -167,7 +167,7 @@ fn a_time_that_is_not_above_the_record_is_not_launched() {
 }
 
 #[test]
-fn what_launches_depend_on_is_looked_at_when_they_are_applied() {
+fn launches_are_checked_again_when_they_are_applied() {
     type Change = fn(&mut Harness, &JobKey);
     let disable: Change = |cluster, _| {
         let mut changed = template(Overlap::Allowed);
@@ -301,7 +301,7 @@ fn two_forced_launches_in_one_second_are_one_child() {
 }
 
 #[test]
-fn one_launch_that_does_not_hold_stops_no_other() {
+fn a_launch_that_does_not_hold_stops_no_other() {
     let (mut cluster, backup) = with_template(Overlap::Allowed);
     let other = Job {
         id: "other".to_owned(),
@@ -323,7 +323,7 @@ fn one_launch_that_does_not_hold_stops_no_other() {
 }
 
 #[test]
-fn nothing_is_evaluated_for_a_template_when_a_node_comes() {
+fn a_template_gets_no_evaluation_when_a_node_comes() {
     let mut cluster = Harness::new();
     let mut template = template(Overlap::Allowed);
     template.job_type = JobType::Sysbatch;

@@ -339,6 +339,6 @@ fn canaries_that_outlive_their_deployment_are_found() {
 }
 
 #[test]
-fn one_canary_more_than_is_asked_for_is_found() {
+fn a_canary_beyond_the_number_asked_for_is_found() {
     assert_found(Mutant::OneCanaryMore, &["trials_hold"]);
 }
