@@ -118,8 +118,8 @@ fn set_number(port: &mut Port, number: u16) {
     }
 }
 
-/// The room that the group takes of every node alike: processor time, memory, disk, static ports of the
-/// default network.
+/// The room that the group takes of every node alike: processor time, memory, disk, static ports
+/// of the default network.
 pub(super) fn fixed(group: &TaskGroup) -> Usage {
     let mut resources = unassigned(group);
     let of_tasks = resources.tasks.values_mut();

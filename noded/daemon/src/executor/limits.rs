@@ -18,6 +18,7 @@ pub(super) fn limits(start: &StartTask, pids_max: u32, memory: bool) -> CgroupLi
         return limits;
     };
     limits.cpu_weight = Some(cpu_weight(given.cpu.cpu_shares));
+    limits.cpus.clone_from(&given.cpu.reserved_cores);
     if memory {
         let bytes = |mib: i64| u64::try_from(mib).unwrap_or(0).saturating_mul(MIB);
         let (reserved, most) = (given.memory.memory_mb, given.memory.memory_max_mb);

@@ -23,14 +23,14 @@ use std::time::Duration;
 
 use isolation::cgroup::{CgroupError, Hierarchy, TaskPath};
 use noded_core::event::{AllocEvent, Exit, ExitStatus, RunEvent};
-use noded_core::{Effect, Event, RunKey};
+use noded_core::{AllocSpec, Effect, Event, RunKey};
 use noded_keeper::paths::RuntimePaths;
 use noded_keeper::protocol::{AllocAndTask, OsSignal, Refusal, Request, TaskKey};
 use protocol_error_chain::chain;
-use protocol_model::{AllocId, TaskEventKind};
+use protocol_model::{AllocId, EphemeralDisk, TaskEventKind};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::alloc_dir::AllocRoot;
+use crate::alloc_dir::{AllocDirError, AllocRoot};
 use crate::clock;
 use crate::config::LiveConfig;
 use crate::drivers::{OwnRuns, own_runs};
@@ -92,7 +92,7 @@ impl Executor {
         match effect {
             Effect::BuildAllocDirectory { spec } => {
                 let alloc = spec.id();
-                let built = self.blocking(move |own| own.allocs.build(alloc)).await;
+                let built = self.blocking(move |own| own.build(&spec)).await;
                 let event = match built {
                     Ok(()) => AllocEvent::DirectoryBuilt,
                     Err(error) => AllocEvent::DirectoryFailed {
@@ -119,7 +119,12 @@ impl Executor {
                 let run = task.run.clone();
                 match self.start(*task).await {
                     // Keeper's event says that it started.
-                    Ok(()) => Vec::new(),
+                    Ok(None) => Vec::new(),
+                    Ok(Some(message)) => {
+                        let kind = TaskEventKind::Driver;
+                        let event = RunEvent::Message { kind, message };
+                        vec![Event::Run { run, event }]
+                    }
                     Err(failed) => vec![Event::Run {
                         run,
                         event: failed.into(),
@@ -144,6 +149,31 @@ impl Executor {
             | Effect::TendLeases { .. }
             | Effect::Send { .. } => Vec::new(),
         }
+    }
+
+    /// Makes an allocation's directory, with the data of its predecessor on this node where its
+    /// group's disk is sticky. Data that cannot be moved stays where it is (as in Nomad).
+    fn build(&self, spec: &AllocSpec) -> Result<(), AllocDirError> {
+        self.allocs.build(spec.id())?;
+        let disk = spec.group().ephemeral_disk.as_ref();
+        let Some(previous) = spec.alloc().previous_allocation else {
+            return Ok(());
+        };
+        if !disk.is_some_and(EphemeralDisk::sticky) {
+            return Ok(());
+        }
+        let tasks = spec.group().tasks.iter().map(|task| task.name.as_str());
+        match self.allocs.take_over(spec.id(), previous, tasks) {
+            Ok(0) => {}
+            Ok(moved) => {
+                tracing::info!(alloc = %spec.id(), %previous, moved, "sticky data moved");
+            }
+            Err(error) => {
+                let error = chain(&error);
+                tracing::warn!(alloc = %spec.id(), %previous, error, "sticky data not moved");
+            }
+        }
+        Ok(())
     }
 
     async fn blocking<T: Send + 'static>(

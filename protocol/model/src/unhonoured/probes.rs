@@ -65,13 +65,6 @@ pub(super) fn unhonoured_mode(group: &TaskGroup) -> Option<&str> {
         })
 }
 
-pub(super) fn unhonoured_host_network(group: &TaskGroup) -> Option<&str> {
-    let mut ports = group.networks.iter().flat_map(NetworkResource::ports);
-    ports
-        .find(|port| !matches!(port.host_network.as_str(), "" | defaults::HOST_NETWORK))
-        .map(|port| port.host_network.as_str())
-}
-
 pub(super) fn unknown_driver(task: &Task) -> Option<&str> {
     (!KNOWN_DRIVERS.contains(&task.driver.as_str())).then_some(task.driver.as_str())
 }
@@ -143,13 +136,6 @@ pub(super) fn is_manual(update: &UpdateStrategy) -> bool {
     update.health_check() == Ok(HealthCheck::Manual)
 }
 
-pub(super) fn is_sticky(group: &TaskGroup) -> bool {
-    group
-        .ephemeral_disk
-        .as_ref()
-        .is_some_and(|disk| disk.sticky == Some(true))
-}
-
 pub(super) fn moves_data(group: &TaskGroup) -> bool {
     group
         .ephemeral_disk
@@ -180,12 +166,6 @@ pub(super) fn renders_again(task: &Task) -> bool {
     task.restart_policy
         .as_ref()
         .is_some_and(|restart| restart.render_templates == Some(true))
-}
-
-pub(super) fn reserves_cores(task: &Task) -> bool {
-    task.resources
-        .as_ref()
-        .is_some_and(|resources| resources.cores() > 0)
 }
 
 pub(super) fn has_devices(task: &Task) -> bool {

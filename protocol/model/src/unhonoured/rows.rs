@@ -101,11 +101,6 @@ pub(super) const ROWS: &[Row] = &[
         "a static port belongs to one allocation of a node",
     ),
     row(
-        "network host_network",
-        NamedGroup(unhonoured_host_network),
-        "nodes have no host network but `default`: a port on another one is placed nowhere",
-    ),
-    row(
         "update stagger",
         GroupOf(staggers_in_vain),
         "updates of a service go on as soon as what they started is healthy",
@@ -129,11 +124,6 @@ pub(super) const ROWS: &[Row] = &[
         "update health_check",
         GroupOf(|job, group| of_system(job, group, is_manual)),
         "a system job is paced by max_parallel and stagger alone: its health is not judged",
-    ),
-    row(
-        "ephemeral_disk sticky",
-        OfGroup(is_sticky),
-        "successors start with an empty disk",
     ),
     row(
         "ephemeral_disk migrate",
@@ -235,11 +225,6 @@ pub(super) const ROWS: &[Row] = &[
         "restart render_templates",
         OfTask(renders_again),
         "templates are rendered once",
-    ),
-    row(
-        "resources cores",
-        OfTask(reserves_cores),
-        "no core is the task's alone: the time that as many cores of its node come to is reserved",
     ),
     row(
         "resources disk",
