@@ -178,6 +178,9 @@ impl Lacks {
 
     fn add(&mut self, weight: u64, words: String) {
         self.weight = self.weight.saturating_add(weight);
-        self.missing.push(words);
+        // A missing host network rules a node out and leaves no room for ports.
+        if !self.missing.contains(&words) {
+            self.missing.push(words);
+        }
     }
 }

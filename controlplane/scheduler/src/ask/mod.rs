@@ -15,6 +15,7 @@ use protocol_model::{Node, Port, Resources, TaskGroup};
 pub(crate) use self::given::{in_place, resources};
 use self::ports::Free;
 pub(crate) use self::ports::addresses;
+use crate::feasible;
 
 /// Why a node without a free port of those that are handed out does not fit (Nomad's words).
 const NO_DYNAMIC_PORTS: &str = "network: dynamic port selection failed";
@@ -35,6 +36,8 @@ pub(crate) struct Ask<'a> {
     statics: Vec<&'a Port>,
     /// Static ports of other host networks, whose addresses differ from node to node.
     named_statics: Vec<&'a Port>,
+    /// All ports of other host networks.
+    named: Vec<&'a Port>,
     /// The host networks of dynamic ports, in the order in which they are chosen.
     dynamic: Vec<&'a str>,
 }
@@ -58,6 +61,7 @@ impl<'a> Ask<'a> {
             cores: usize::try_from(cores).unwrap_or(usize::MAX),
             statics,
             named_statics,
+            named: ports_of(group).filter(|it| !it.is_on_default()).collect(),
             dynamic,
         }
     }
@@ -107,7 +111,7 @@ impl<'a> Ask<'a> {
     /// The claims of static ports that are not the same on every node.
     ///
     /// # Errors
-    /// A static port is taken, or there are too few dynamic ones.
+    /// A static port is taken, there are too few dynamic ones, or `node` has no such host network.
     pub(crate) fn ports_on(
         &self,
         node: &Node,
@@ -121,6 +125,11 @@ impl<'a> Ask<'a> {
             if twice || fixed.is_taken(used, number(port)) {
                 return Err(collision(port));
             }
+        }
+        let mut missing = self.named.iter();
+        let missing = missing.find_map(|port| feasible::missing_host_network(port, node));
+        if let Some(reason) = missing {
+            return Err(reason.0.into());
         }
         let mut claims = Claims::default();
         if self.named_statics.is_empty() && self.dynamic.is_empty() {
@@ -157,6 +166,10 @@ impl<'a> Ask<'a> {
 fn of_tasks(group: &TaskGroup) -> impl Iterator<Item = &Resources> {
     let tasks = group.tasks.iter();
     tasks.filter_map(|task| task.resources.as_ref())
+}
+
+fn ports_of(group: &TaskGroup) -> impl Iterator<Item = &Port> {
+    group.networks.iter().flat_map(|network| network.ports())
 }
 
 /// Validation lets no other numbers in.

@@ -11,7 +11,7 @@ pub(crate) mod target;
 use std::collections::BTreeMap;
 
 use protocol_model::{
-    Constraint, Job, NetworkMode, NetworkResource, Node, Task, TaskGroup, VolumeRequest,
+    Constraint, Job, NetworkMode, NetworkResource, Node, Port, Task, TaskGroup, VolumeRequest,
 };
 
 pub(crate) use self::distinct::{Alike, Distinct, Ripple, Standing};
@@ -39,10 +39,7 @@ enum Check<'a> {
     Constraint(&'a Constraint),
     Driver(&'a str),
     Network(&'a str),
-    HostNetwork {
-        name: &'a str,
-        port: &'a str,
-    },
+    HostNetwork(&'a Port),
     HostVolume {
         name: &'a str,
         writes: bool,
@@ -112,10 +109,7 @@ impl<'a> Feasibility<'a> {
             if port.is_on_default() {
                 continue;
             }
-            let check = Check::HostNetwork {
-                name: &port.host_network,
-                port: &port.label,
-            };
+            let check = Check::HostNetwork(port);
             match target::escapes_class(&port.host_network) {
                 true => self.by_node.push(check),
                 false => self.by_class.push(check),
@@ -232,7 +226,7 @@ impl Check<'_> {
                 }
                 failed("missing network".to_owned())
             }
-            Self::HostNetwork { name, port } => host_network_reason(name, port, node),
+            Self::HostNetwork(port) => missing_host_network(port, node),
             Self::HostVolume { name, writes } => volume_reason(node, name, *writes),
             Self::HostVolumeOf { request, count } => {
                 let writes = !request.read_only;
@@ -249,9 +243,10 @@ impl Check<'_> {
     }
 }
 
-/// A host network is a name that a node's operator gives to addresses, not a device. (Nomad's
-/// texts.)
-fn host_network_reason(name: &str, port: &str, node: &Node) -> Option<Reason> {
+/// Why a port that names a host network cannot be on `node`. Such a network is a name that a node's
+/// operator gives to addresses, not a device. (Nomad's texts.)
+pub(crate) fn missing_host_network(port: &Port, node: &Node) -> Option<Reason> {
+    let (name, port) = (port.host_network(), &port.label);
     let resolved = target::resolve(name, node);
     let text = match resolved.value() {
         None => format!("invalid host network {name:?} template for port {port:?}"),

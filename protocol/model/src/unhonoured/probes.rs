@@ -10,6 +10,7 @@ use crate::resources::Resources;
 use crate::service::Service;
 use crate::task::Task;
 use crate::template::Template;
+use crate::volume::{VolumeMount, VolumeRequest};
 
 /// Drivers that nodes of this release have.
 pub const KNOWN_DRIVERS: [&str; 3] = ["exec", "mock_driver", "raw_exec"];
@@ -63,6 +64,21 @@ pub(super) fn unhonoured_mode(group: &TaskGroup) -> Option<&str> {
             NetworkMode::Bridge => Some("bridge"),
             NetworkMode::Cni(name) | NetworkMode::Unknown(name) => Some(name),
         })
+}
+
+pub(super) fn claims_other_volumes(group: &TaskGroup) -> bool {
+    let is_host = |volume: &VolumeRequest| matches!(volume.volume_type.as_str(), "" | "host");
+    let mut volumes = group.volumes.values();
+    volumes.any(|volume| !is_host(volume) || volume.sticky)
+}
+
+pub(super) fn mounts_otherwise(task: &Task) -> bool {
+    let is_private = |mount: &VolumeMount| {
+        let mode = mount.propagation_mode.as_deref();
+        matches!(mode, None | Some("" | "private"))
+    };
+    let mounts = &task.volume_mounts;
+    !mounts.is_empty() && (task.driver != "exec" || !mounts.iter().all(is_private))
 }
 
 pub(super) fn unknown_driver(task: &Task) -> Option<&str> {

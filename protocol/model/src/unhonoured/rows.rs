@@ -37,8 +37,8 @@ pub(super) const ROWS: &[Row] = &[
     // --- groups ---
     row(
         "volume",
-        OfGroup(|group| !group.volumes.is_empty()),
-        "a node is chosen by the names of its host volumes alone: with another kind the group waits",
+        OfGroup(claims_other_volumes),
+        "no node of this release has volumes of another type than host, and none stays with its group",
     ),
     row(
         "service",
@@ -203,8 +203,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         "volume_mount",
-        OfTask(|task| !task.volume_mounts.is_empty()),
-        "only host volumes that the node has are mounted, by the driver exec",
+        OfTask(mounts_otherwise),
+        "volumes are mounted by the driver exec, and with private propagation alone",
     ),
     row(
         "csi_plugin",

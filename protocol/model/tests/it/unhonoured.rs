@@ -78,7 +78,7 @@ fn every_block_without_effect_is_named_with_its_place() {
         ),
         (
             json!({}),
-            json!({"Volumes": {"v": {"Type": "host"}}}),
+            json!({"Volumes": {"v": {"Type": "csi"}}}),
             json!({}),
             format!("{group}volume"),
         ),
