@@ -68,7 +68,7 @@ pub(crate) fn run(
 }
 
 /// The datagram of a batch. The sequence number of a step is its place, from 1.
-fn encode(steps: &[Step]) -> Vec<u8> {
+pub(crate) fn encode(steps: &[Step]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (sequence, step) in (1..).zip(steps) {
         let mut header = NetlinkHeader::default();
@@ -153,5 +153,103 @@ impl Answers {
             }
         }
         Ok(self.messages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netlink_packet_route::link::LinkMessage;
+
+    use super::*;
+
+    fn step(operation: &'static str) -> Step {
+        Step::new(
+            operation,
+            RouteNetlinkMessage::GetLink(LinkMessage::default()),
+        )
+    }
+
+    /// `NLMSG_ERROR` for the step with this number, with this code.
+    fn answer(sequence: u8, code: i32) -> Vec<u8> {
+        let mut bytes = vec![36, 0, 0, 0, 2, 0, 0, 1, sequence, 0, 0, 0, 0, 0, 0, 0];
+        bytes.extend(code.to_le_bytes());
+        bytes.extend([32, 0, 0, 0, 18, 0, 5, 0, sequence, 0, 0, 0, 0, 0, 0, 0]);
+        bytes
+    }
+
+    fn answers(steps: &[Step], datagrams: &[Vec<u8>]) -> (bool, Option<String>) {
+        let mut answers = Answers::new(steps.len());
+        for datagram in datagrams {
+            answers.on_datagram(datagram).expect("netlink");
+        }
+        let is_complete = answers.is_complete();
+        let error = answers.into_result(steps).err();
+        (is_complete, error.map(|error| error.to_string()))
+    }
+
+    #[test]
+    fn only_the_last_request_asks_for_an_acknowledgement() {
+        let bytes = encode(&[step("one"), step("two"), step("three")]);
+        let messages: Vec<(u16, u32)> = {
+            let mut rest = bytes.as_slice();
+            std::iter::from_fn(|| next_message(&mut rest).expect("netlink"))
+                .map(|message| (message.header.flags, message.header.sequence_number))
+                .collect()
+        };
+        let last = NLM_F_REQUEST | NLM_F_ACK;
+        assert_eq!(
+            messages,
+            [(NLM_F_REQUEST, 1), (NLM_F_REQUEST, 2), (last, 3)]
+        );
+    }
+
+    #[test]
+    fn first_refusal_is_returned_after_the_answer_to_the_last_request() {
+        let steps = [step("one"), step("two"), step("three")];
+        let (exists, no_device) = (-17, -19);
+        assert_eq!(answers(&steps, &[]), (false, None));
+        assert_eq!(answers(&steps, &[answer(3, 0)]), (true, None));
+        let refused = Some("the kernel refused to two".to_owned());
+        let (second, third) = (answer(2, exists), answer(3, no_device));
+        assert_eq!(
+            answers(&steps, std::slice::from_ref(&second)),
+            (false, refused.clone())
+        );
+        assert_eq!(
+            answers(&steps, &[[second, third].concat()]),
+            (true, refused)
+        );
+    }
+
+    #[test]
+    fn tolerated_refusals_are_no_failure_and_others_of_that_step_are() {
+        let mut steps = [step("one"), step("two")];
+        steps[0].tolerated = Some(Errno::AFNOSUPPORT);
+        let done = answer(2, 0);
+        let unsupported = [answer(1, -97), done.clone()];
+        assert_eq!(answers(&steps, &unsupported), (true, None));
+        let (_, error) = answers(&steps, &[answer(1, -1), done]);
+        assert!(error.is_some());
+    }
+
+    #[test]
+    fn answers_to_other_requests_do_not_count() {
+        let steps = [step("one"), step("two")];
+        let strangers = [answer(0, 0), answer(3, -1), answer(200, 0)];
+        assert_eq!(answers(&steps, &strangers), (false, None));
+        assert_eq!(answers(&[], &[]), (true, None));
+    }
+
+    #[test]
+    fn malformed_datagrams_are_an_error_and_never_a_panic() {
+        let whole = [answer(1, -17), answer(2, 0)].concat();
+        for cut in 1..whole.len() {
+            let mut odd = whole.clone();
+            odd[cut] ^= 0xff;
+            for datagram in [&whole[..cut], &odd] {
+                let _any = Answers::new(2).on_datagram(datagram);
+            }
+        }
+        assert!(Answers::new(2).on_datagram(&[0; 16]).is_err());
     }
 }

@@ -27,14 +27,15 @@ pub enum RoutedError {
         /// The layout that it is not of.
         layout: Layout,
     },
-    /// The link, and so a namespace with this address, exists: it is in use, or the kernel has not
-    /// removed it yet. Use another address.
-    #[error("cannot make link {link}: it exists, so address {address} is in use")]
+    /// Its link or its route exists: a namespace has it, perhaps one that the kernel has not
+    /// removed yet, or another node of this host. Use another address.
+    #[error("address {address} is in use on this host")]
     InUse {
         /// The address.
         address: Ipv4Addr,
-        /// The link.
-        link: String,
+        /// The refused step.
+        #[source]
+        source: NetlinkError,
     },
     /// No namespace.
     #[error("cannot make a network namespace for {address}")]
@@ -86,24 +87,21 @@ pub fn create_routed(layout: &Layout, address: Ipv4Addr) -> Result<OwnedFd, Rout
 
 /// On a thread of its own, because it stays in the new namespace.
 fn create_here(layout: &Layout, address: Ipv4Addr) -> Result<OwnedFd, RoutedError> {
-    let wire = |source| RoutedError::Wire { address, source };
+    let wire = |source| match source {
+        NetlinkError::Refused {
+            source: Errno::EXIST,
+            ..
+        } => RoutedError::InUse { address, source },
+        source => RoutedError::Wire { address, source },
+    };
     let namespace_error = |source| RoutedError::Namespace { address, source };
     // A socket stays in the namespace that it was opened in: this one remains the host's.
     let host = open().map_err(wire)?;
     sys::unshare_network().map_err(|errno| namespace_error(NamespaceError::Create(errno)))?;
     let namespace = current().map_err(namespace_error)?;
 
-    let created = batch::run(&host, &plan::create(layout, address, namespace.as_raw_fd()));
-    let answers = created.map_err(|error| match error {
-        NetlinkError::Refused {
-            source: Errno::EXIST,
-            ..
-        } => RoutedError::InUse {
-            address,
-            link: layout.link_name(address),
-        },
-        error => wire(error),
-    })?;
+    let answers = batch::run(&host, &plan::create(layout, address, namespace.as_raw_fd()));
+    let answers = answers.map_err(wire)?;
     let ends = ends(&answers).ok_or_else(|| {
         wire(NetlinkError::Malformed {
             operation: "read the link",
@@ -158,27 +156,32 @@ fn allow_all_ports() -> Result<(), Errno> {
 /// # Errors
 /// The kernel gave no consistent answer.
 pub fn list_routed(layout: &Layout) -> Result<Vec<Ipv4Addr>, NetlinkError> {
-    let mut question = LinkMessage::default();
-    question.attributes = vec![LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats])];
-    let links = dump("list links", &RouteNetlinkMessage::GetLink(question))?;
-    let mut addresses: Vec<Ipv4Addr> = links
-        .iter()
-        .filter_map(|message| layout.address_of(name(message)?))
+    let mut addresses: Vec<Ipv4Addr> = list_names()?
+        .into_iter()
+        .filter_map(|(_, name)| layout.address_of(&name))
         .collect();
     addresses.sort_unstable();
     Ok(addresses)
 }
 
-fn name(message: &RouteNetlinkMessage) -> Option<&str> {
+/// Numbers and names of all devices, without their statistics.
+pub(super) fn list_names() -> Result<Vec<(u32, String)>, NetlinkError> {
+    let mut question = LinkMessage::default();
+    question.attributes = vec![LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats])];
+    let links = dump("list links", &RouteNetlinkMessage::GetLink(question))?;
+    Ok(links.into_iter().filter_map(name).collect())
+}
+
+fn name(message: RouteNetlinkMessage) -> Option<(u32, String)> {
     let RouteNetlinkMessage::NewLink(link) = message else {
         return None;
     };
-    link.attributes
-        .iter()
-        .find_map(|attribute| match attribute {
-            LinkAttribute::IfName(name) => Some(name.as_str()),
-            _ => None,
-        })
+    let index = link.header.index;
+    let mut attributes = link.attributes.into_iter();
+    attributes.find_map(|attribute| match attribute {
+        LinkAttribute::IfName(name) => Some((index, name)),
+        _ => None,
+    })
 }
 
 #[cfg(test)]

@@ -100,12 +100,14 @@ impl Layout {
     /// The address that a link's name stands for, if the link is one of this layout.
     #[must_use]
     pub fn address_of(&self, link_name: &str) -> Option<Ipv4Addr> {
-        let digits = link_name.strip_prefix(&self.link_prefix())?;
-        let is_hex = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
-        let bits = (digits.len() == 8 && digits.bytes().all(is_hex))
-            .then(|| u32::from_str_radix(digits, 16).ok())??;
-        let address = Ipv4Addr::from_bits(bits);
-        self.subnet.contains(&address).then_some(address)
+        let (tag, address) = parse_link_name(link_name)?;
+        (tag == self.tag && self.subnet.contains(&address)).then_some(address)
+    }
+
+    /// The tag of another node, if a link is that node's and its address is in this subnet.
+    pub(super) fn tag_of_other_node(&self, link_name: &str) -> Option<u16> {
+        let (tag, address) = parse_link_name(link_name)?;
+        (tag != self.tag && self.subnet.contains(&address)).then_some(tag)
     }
 
     /// The host's own address in the subnet, the first one: 172.26.64.1.
@@ -126,6 +128,16 @@ impl Layout {
     pub fn is_assignable(&self, address: Ipv4Addr) -> bool {
         self.gateway() < address && address < self.subnet.broadcast()
     }
+}
+
+/// The tag and the address in the name of a node's link: `dv`, four and eight hex digits.
+fn parse_link_name(name: &str) -> Option<(u16, Ipv4Addr)> {
+    let digits = name.strip_prefix("dv")?;
+    let is_hex = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    (digits.len() == 12 && digits.bytes().all(is_hex)).then_some(())?;
+    let tag = u16::from_str_radix(digits.get(..4)?, 16).ok()?;
+    let bits = u32::from_str_radix(digits.get(4..)?, 16).ok()?;
+    Some((tag, Ipv4Addr::from_bits(bits)))
 }
 
 #[cfg(test)]

@@ -230,3 +230,60 @@ fn main_route() -> RouteHeader {
         ..RouteHeader::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::encode;
+
+    const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 26, 64, 5);
+
+    fn layout() -> Layout {
+        let subnet = "172.26.64.0/20".parse().expect("a network");
+        Layout::new(subnet, 0x1a2b).expect("a layout")
+    }
+
+    /// The operations, and the bytes that the kernel gets.
+    fn written(steps: &[Step]) -> String {
+        let line = |step: &Step| {
+            let bytes = encode(std::slice::from_ref(step));
+            let hex: Vec<String> = bytes
+                .chunks(4)
+                .map(|word| word.iter().map(|byte| format!("{byte:02x}")).collect())
+                .collect();
+            let lines: Vec<String> = hex.chunks(8).map(|words| words.join(" ")).collect();
+            format!("{}\n  {}\n", step.operation, lines.join("\n  "))
+        };
+        steps.iter().map(line).collect()
+    }
+
+    #[test]
+    fn requests_that_create_a_link_have_frozen_bytes() {
+        insta::assert_snapshot!(written(&create(&layout(), ADDRESS, 9)));
+    }
+
+    #[test]
+    fn requests_that_wire_the_hosts_end_have_frozen_bytes() {
+        insta::assert_snapshot!(written(&outside(&layout(), ADDRESS, 7)));
+    }
+
+    #[test]
+    fn requests_that_wire_the_namespaces_end_have_frozen_bytes() {
+        insta::assert_snapshot!(written(&inside(ADDRESS, 2)));
+    }
+
+    #[test]
+    fn mac_addresses_differ_by_end_and_address_and_are_local() {
+        let next = Ipv4Addr::new(172, 26, 64, 6);
+        let all = [
+            mac(End::Inside, ADDRESS),
+            mac(End::Outside, ADDRESS),
+            mac(End::Inside, next),
+            mac(End::Outside, next),
+        ];
+        for (place, mac) in all.iter().enumerate() {
+            assert_eq!(mac[0] & 3, 2, "locally administered, of one device");
+            assert!(!all[..place].contains(mac), "{mac:?}");
+        }
+    }
+}

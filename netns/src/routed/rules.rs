@@ -66,6 +66,13 @@ pub(super) fn ensure(layout: &Layout) -> String {
         text +=
             &format!("add map inet {table} {map} {{ type {key} : ipv4_addr . inet_service; }}\n");
     }
+    // A set, so that another node can read which subnet this table is for.
+    text += &format!(
+        "add set inet {table} subnet {{ type ipv4_addr; flags interval; }}\n\
+         flush set inet {table} subnet\n\
+         add element inet {table} subnet {{ {} }}\n",
+        layout.subnet()
+    );
     for (chain, hook) in CHAINS {
         text += &match hook {
             "" => format!("add chain inet {table} {chain}\n"),
@@ -81,7 +88,6 @@ pub(super) fn ensure(layout: &Layout) -> String {
 
 /// The rules by chain, in order. The reason for each stands above it.
 fn rules(layout: &Layout) -> Vec<(&'static str, String)> {
-    let subnet = layout.subnet();
     // All links of this layout, and no other's: other nodes of this host have another tag.
     let ours = format!("\"{}*\"", layout.link_prefix());
     let rule = |chain, text: &str| (chain, text.replace("OURS", &ours));
@@ -121,10 +127,7 @@ fn rules(layout: &Layout) -> Vec<(&'static str, String)> {
         rule("forward", "ct state established,related accept"),
         rule("forward", "ct status dnat accept"),
         rule("forward", "drop"),
-        rule(
-            "postrouting",
-            &format!("ip saddr {subnet} oifname != OURS masquerade"),
-        ),
+        rule("postrouting", "ip saddr @subnet oifname != OURS masquerade"),
         // The other end could not answer to 127.0.0.1.
         rule(
             "postrouting",

@@ -1,7 +1,10 @@
 //! Traffic that no allocation may send. Each test has a control: without the rule, the same
 //! packets arrive.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::Duration;
+
+use netns::within;
 
 use super::Host;
 use super::host::{Allocation, ask, ask_in_vain, run_in, serve};
@@ -44,4 +47,55 @@ fn task_cannot_connect_to_a_loopback_service_of_the_host() {
     host.inside(|table| table.ensure()).expect("rules");
     let refused = ask_in_vain(&hostile.namespace, (LOCALHOST, 7000));
     assert_eq!(refused.kind(), std::io::ErrorKind::TimedOut, "{refused}");
+}
+
+#[test]
+fn allocation_cannot_send_with_an_address_of_another_one() {
+    let Some(host) = Host::new() else { return };
+    let (forger, victim) = (host.allocation(5), host.allocation(6));
+    let forged = format!("{}/32", victim.address);
+    run_in(
+        &forger.namespace,
+        &["ip", "address", "add", &forged, "dev", "eth0"],
+    );
+    let arrived = || received_from(&host, &forger, victim.address);
+    assert!(!arrived());
+    // The setting of the link alone, and the rule alone, are enough.
+    let link = host.layout.link_name(forger.address);
+    let strict = |value: &str| {
+        let path = format!("/proc/sys/net/ipv4/conf/{link}/rp_filter");
+        host.write(&path, value);
+    };
+    strict("0");
+    assert!(!arrived());
+    host.run(&[
+        "nft",
+        "flush",
+        "chain",
+        "inet",
+        &host.layout.table(),
+        "guard",
+    ]);
+    assert!(arrived(), "the control bites");
+    strict("1");
+    assert!(!arrived());
+}
+
+/// Whether a datagram with a forged source arrives at the host.
+fn received_from(host: &Host, forger: &Allocation, source: Ipv4Addr) -> bool {
+    let gateway = host.layout.gateway();
+    let receiver = within(&host.namespace, || UdpSocket::bind((gateway, 0)));
+    let receiver = receiver.expect("entered").expect("bound");
+    let at = receiver.local_addr().expect("an address");
+    let sender = within(&forger.namespace, || UdpSocket::bind((source, 0)));
+    let sender = sender.expect("entered").expect("bound");
+    sender.send_to(b"forged", at).expect("sent");
+    // A link delivers in order, and here at once.
+    receiver
+        .set_read_timeout(Some(Duration::from_millis(300)))
+        .expect("set");
+    let mut bytes = [0; 16];
+    receiver
+        .recv_from(&mut bytes)
+        .is_ok_and(|(_, peer)| peer.ip() == source)
 }
