@@ -92,7 +92,7 @@ fn is_last(sequence: u32, steps: &[Step]) -> bool {
 
 /// The answers of the kernel to a batch so far, without any I/O.
 #[derive(Debug)]
-struct Answers {
+pub(crate) struct Answers {
     /// How many steps there are; the answer to the last one ends the batch.
     steps: usize,
     is_complete: bool,
@@ -102,7 +102,7 @@ struct Answers {
 }
 
 impl Answers {
-    const fn new(steps: usize) -> Self {
+    pub(crate) const fn new(steps: usize) -> Self {
         Self {
             steps,
             is_complete: steps == 0,
@@ -116,7 +116,7 @@ impl Answers {
     }
 
     /// Takes the next datagram. Messages of other requests are passed over.
-    fn on_datagram(&mut self, datagram: &[u8]) -> Result<(), String> {
+    pub(crate) fn on_datagram(&mut self, datagram: &[u8]) -> Result<(), String> {
         let mut rest = datagram;
         while let Some(message) = next_message(&mut rest)? {
             let (header, payload) = message.into_parts();

@@ -31,6 +31,7 @@ mod sys;
 
 mod addresses;
 mod batch;
+pub mod formats;
 mod links;
 mod namespace;
 mod pin;

@@ -1,5 +1,5 @@
-//! Reading the output of `nft -j list` (libnftables-json(5)). Pure. Objects and members that are not
-//! asked for are passed over, so that a later nft may write more.
+//! Reading the output of `nft -j list` (libnftables-json(5)). Pure. Objects and members that are
+//! not asked for are passed over, so that a later nft may write more.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -14,7 +14,7 @@ use super::{Chain, Layout, Mapping};
 ///
 /// # Errors
 /// The text is no JSON of nft, or a map has an element that is no mapping; the string names it.
-pub(super) fn elements(layout: &Layout, text: &str) -> Result<Vec<Element>, String> {
+pub(crate) fn elements(layout: &Layout, text: &str) -> Result<Vec<Element>, String> {
     let table = layout.table();
     let mut found = Vec::new();
     for map in &objects(text, "map")? {
@@ -43,14 +43,14 @@ pub(super) fn elements(layout: &Layout, text: &str) -> Result<Vec<Element>, Stri
 
 /// The chains of all tables, as far as they matter here.
 #[derive(Debug, Default)]
-pub(super) struct Chains {
+pub(crate) struct Chains {
     inet_tables: BTreeSet<String>,
     /// With policy drop, in families that see IPv4.
     dropping: Vec<Chain>,
 }
 
 /// Reads `list chains`.
-pub(super) fn chains(text: &str) -> Result<Chains, String> {
+pub(crate) fn chains(text: &str) -> Result<Chains, String> {
     let mut chains = Chains::default();
     for chain in &objects(text, "chain")? {
         let named = |key| word(chain, key).map(str::to_owned);
@@ -78,7 +78,7 @@ pub(super) fn chains(text: &str) -> Result<Chains, String> {
 
 impl Chains {
     /// Names of tables of other nodes.
-    pub(super) fn other_tables(&self, layout: &Layout) -> Vec<String> {
+    pub(crate) fn other_tables(&self, layout: &Layout) -> Vec<String> {
         let others = self.inet_tables.iter().filter(|table| {
             **table != layout.table() && table.strip_prefix("drover_").is_some_and(is_tag)
         });
@@ -86,7 +86,7 @@ impl Chains {
     }
 
     /// Chains of other tables that drop what no rule accepts.
-    pub(super) fn dropping(&self, layout: &Layout) -> Vec<Chain> {
+    pub(crate) fn dropping(&self, layout: &Layout) -> Vec<Chain> {
         let others = self
             .dropping
             .iter()
@@ -100,7 +100,7 @@ fn is_tag(text: &str) -> bool {
 }
 
 /// Reads `list set inet drover_1a2b subnet`. `None` where the set is empty.
-pub(super) fn subnet(text: &str) -> Result<Option<Ipv4Net>, String> {
+pub(crate) fn subnet(text: &str) -> Result<Option<Ipv4Net>, String> {
     for set in &objects(text, "set")? {
         let elements = set.get("elem").and_then(Value::as_array);
         let Some(element) = elements.and_then(|elements| elements.first()) else {
@@ -122,7 +122,7 @@ fn prefix(value: &Value) -> Option<Ipv4Net> {
 }
 
 /// Reads `list table`: whether a rule that accepts names links with this prefix.
-pub(super) fn has_rule_for(link_prefix: &str, text: &str) -> Result<bool, String> {
+pub(crate) fn has_rule_for(link_prefix: &str, text: &str) -> Result<bool, String> {
     let quoted = format!("\"{link_prefix}");
     let rules = objects(text, "rule")?;
     let texts = rules.iter().map(Value::to_string);

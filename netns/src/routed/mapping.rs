@@ -40,24 +40,24 @@ impl Display for Mapping {
 
 /// A protocol with ports. A mapping is one element for each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Protocol {
+pub(crate) enum Protocol {
     Tcp,
     Udp,
 }
 
 impl Protocol {
-    pub(super) const ALL: [Self; 2] = [Self::Tcp, Self::Udp];
+    pub(crate) const ALL: [Self; 2] = [Self::Tcp, Self::Udp];
 }
 
 /// An element of one of the table's maps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Element {
-    pub(super) protocol: Protocol,
-    pub(super) mapping: Mapping,
+pub(crate) struct Element {
+    pub(crate) protocol: Protocol,
+    pub(crate) mapping: Mapping,
 }
 
 /// The elements of mappings, each once.
-pub(super) fn elements(mappings: &[Mapping]) -> Vec<Element> {
+pub(crate) fn elements(mappings: &[Mapping]) -> Vec<Element> {
     let mut elements: Vec<Element> = mappings
         .iter()
         .flat_map(|&mapping| Protocol::ALL.map(|protocol| Element { protocol, mapping }))

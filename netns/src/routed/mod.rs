@@ -12,7 +12,7 @@
 mod create;
 mod forwarding;
 mod layout;
-mod listing;
+pub(crate) mod listing;
 mod mapping;
 mod nft;
 mod obstacles;
