@@ -7,6 +7,7 @@
 mod children;
 mod evals;
 mod jobs;
+mod networks;
 mod nodes;
 mod periodic;
 mod plan;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use children::*;
 pub use evals::*;
 pub use jobs::*;
+pub use networks::NETWORKS_LEVEL;
 pub use nodes::*;
 pub use periodic::*;
 pub use plan::*;
