@@ -2,6 +2,7 @@
 
 mod drivers;
 mod file;
+mod network;
 mod ranges;
 mod reload;
 mod upkeep;
@@ -19,6 +20,7 @@ pub use drivers::{DENIED_GIDS, DENIED_UIDS, DriverSettings, Drivers, HOST_IPC, H
 pub use file::{
     ConfigFile, DriverBlock, HostVolumeBlock, ParseError, PluginBlock, ReservedBlock, TlsBlock,
 };
+pub use network::{NetworkBlock, NetworkSettings};
 pub use ranges::Ranges;
 pub use reload::{LiveConfig, Reload, reload};
 pub use upkeep::Upkeep;
@@ -78,6 +80,8 @@ pub struct Config {
     pub keeper_starter: Starter,
     /// Directories that jobs may mount by name.
     pub host_volumes: BTreeMap<String, HostVolumeBlock>,
+    /// The addresses of networks of mode bridge.
+    pub network: NetworkSettings,
     /// Host paths that an `exec` task sees.
     pub chroot_paths: Vec<PathBuf>,
     /// Files and directories that no `exec` task sees, besides [`Config::own_paths`].
@@ -207,6 +211,10 @@ impl Config {
             keeper_starter: Starter::Client,
             upkeep: Upkeep::from_file(&file)?,
             host_volumes: host_volumes(file.host_volume)?,
+            network: NetworkSettings::from_file(
+                &file.network,
+                file.bridge_network_subnet.as_deref(),
+            )?,
             chroot_paths: chroot_paths(file.chroot_paths)?,
             masked_paths: masked_paths(file.masked_paths)?,
             task_open_files: task_open_files(file.task_open_files)?,

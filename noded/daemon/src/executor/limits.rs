@@ -41,6 +41,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
+    use noded_core::effect::TaskNetwork;
     use noded_core::{AllocSpec, RunEpoch, RunKey};
     use protocol_model::AllocId;
 
@@ -68,6 +69,7 @@ mod tests {
                 config: serde_json::Map::new(),
                 user: String::new(),
                 environment: BTreeMap::new(),
+                network: TaskNetwork::default(),
             };
             let limits = limits(&start, 100, memory);
             (limits.pids_max, limits.memory_max_bytes)

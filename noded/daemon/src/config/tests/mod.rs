@@ -223,3 +223,23 @@ fn the_file_that_the_documentation_shows_is_one() {
     let file = ConfigFile::parse(shown.expect("a file")).expect("it reads");
     assert_eq!(file.servers.len(), 3);
 }
+
+#[test]
+fn subnets_that_cannot_be_used_are_named_with_their_key() {
+    for (lines, expected) in [
+        ("network {\n ipv4_subnet = \"x\"\n}", "network.ipv4_subnet"),
+        (
+            "bridge_network_subnet = \"10.0.0.0/31\"",
+            "bridge_network_subnet",
+        ),
+        (
+            "bridge_network_subnet = \"10.7.0.0/16\"\nnetwork {\n ipv4_subnet = \"10.7.0.0/16\"\n}",
+            "bridge_network_subnet",
+        ),
+        ("network {\n forwarding = \"no\"\n}", "network.forwarding"),
+    ] {
+        let lines = format!("{}{lines}\n", keys::with(""));
+        let error = parsed(&lines).unwrap_err();
+        assert!(error.contains(&format!("`{expected}`")), "{error}");
+    }
+}
