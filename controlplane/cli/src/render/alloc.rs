@@ -140,7 +140,13 @@ impl View<'_> {
                 format!("{host}:{}{inner}", port.value),
             ]);
         }
-        let title = self.colour.bold("Allocation Addresses:");
+        let mut modes = shared.networks.iter().map(|network| network.mode.as_str());
+        let own = modes.find(|mode| !["", "host"].contains(mode));
+        let title = match own {
+            Some(mode) => format!("Allocation Addresses (mode = {mode:?}):"),
+            None => "Allocation Addresses:".to_owned(),
+        };
+        let title = self.colour.bold(&title);
         Some(format!("{title}\n{}", table.render()))
     }
 
