@@ -5,6 +5,7 @@
 //! which `DROVER_BIN_DIR` names or which are built, and those with a node or a network need root.
 
 mod bad_input;
+mod bridge;
 mod burst;
 mod canaries;
 mod drains;
