@@ -62,6 +62,9 @@ pub struct NodePoolRequest {
     pub meta: BTreeMap<String, String>,
     /// Settings that replace those of the cluster.
     pub scheduler_configuration: Option<NodePoolScheduler>,
+    /// Refused, unless it is 0: nodes have no identity tokens.
+    #[serde(rename = "NodeIdentityTTL", skip_serializing_if = "Option::is_none")]
+    pub node_identity_ttl: Option<serde_json::Value>,
 }
 
 /// A node pool.

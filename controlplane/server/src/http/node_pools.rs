@@ -9,6 +9,7 @@ use protocol_api::node_pools::{
     DeleteNodePool, ListNodePools, NodePool, NodePoolJobs, NodePoolNodes, NodePoolRequest,
     NodePoolScheduler, ReadNodePool, UpdateNodePool, WriteNodePool,
 };
+use serde_json::json;
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
@@ -161,7 +162,15 @@ fn checked(request: NodePoolRequest) -> Result<controlplane_state::NodePool, Htt
         description,
         meta,
         scheduler_configuration,
+        node_identity_ttl,
     } = request;
+    let unset = [json!(0), json!(""), json!("0s")];
+    if node_identity_ttl.is_some_and(|ttl| !unset.contains(&ttl)) {
+        return Err(HttpError::bad_request(
+            "NodeIdentityTTL has no effect: nodes have no identity tokens in this release; leave it \
+             out",
+        ));
+    }
     if !controlplane_state::NodePool::is_name(&name) {
         return Err(HttpError::bad_request(format!(
             "invalid name {name:?}: up to {POOL_NAME_LEN_MAX} letters, digits, hyphens and \

@@ -179,6 +179,7 @@ fn scheduler_view(config: &SchedulerConfig) -> SchedulerConfiguration {
         }),
         create_index: config.create_index,
         modify_index: config.modify_index,
+        node_limit_for_feasibility_checks: config.feasibility_limit,
     }
 }
 
@@ -214,6 +215,7 @@ async fn set_scheduler(ask: &Ask) -> Answered {
         reject_job_registration: view.reject_job_registration,
         pause_eval_broker: view.pause_eval_broker,
         preemption,
+        feasibility_limit: view.node_limit_for_feasibility_checks,
         create_index: 0,
         modify_index: 0,
     };
@@ -224,6 +226,14 @@ async fn set_scheduler(ask: &Ask) -> Answered {
     };
     let changed = ask.api.cluster.change(command).await?;
     let index = changed.index;
-    let updated = true;
-    ask.answer(&SchedulerWritten { index, updated }, index)
+    let warnings = match config.feasibility_limit {
+        0 => "",
+        _ => "NodeLimitForFeasibilityChecks has no effect: every node is looked at",
+    };
+    let written = SchedulerWritten {
+        index,
+        updated: true,
+        warnings: warnings.to_owned(),
+    };
+    ask.answer(&written, index)
 }

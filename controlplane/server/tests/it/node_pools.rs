@@ -113,6 +113,13 @@ async fn a_pool_that_cannot_be_is_refused_with_the_reason() {
     assert_eq!((status, words.contains("\"best\"")), (400, true), "{words}");
     let long = json!({ "Name": "x", "Description": "x".repeat(257) });
     assert_eq!(write("/v1/node/pools", long).await.0, 400);
+    let identity = json!({ "Name": "x", "NodeIdentityTTL": "24h" });
+    let (status, words) = write("/v1/node/pools", identity).await;
+    assert_eq!(
+        (status, words.contains("NodeIdentityTTL")),
+        (400, true),
+        "{words}"
+    );
     let other = write("/v1/node/pool/y", pool("x")).await;
     let words = "Node pool name does not match request path";
     assert_eq!(other, (400, words.to_owned()));

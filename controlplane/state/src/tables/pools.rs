@@ -43,3 +43,33 @@ impl Tables {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::State;
+
+    #[test]
+    fn a_checkpoint_without_pools_gets_those_of_nodes_and_jobs() {
+        let checkpoint = include_bytes!("../../tests/golden/v2/checkpoint.bin");
+        let state = State::restore(checkpoint.as_slice()).expect("a state");
+        let mut tables = state.into_tables();
+        let names = |tables: &Tables| tables.node_pools.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&tables), ["all", "default"]);
+        let all = tables.node_pool("all").expect("the pool");
+        assert_eq!(all.create_index, tables.cluster.index);
+        // As it would be of a job in another pool.
+        tables.node_pools.clear();
+        let (key, record) = tables.jobs.get_min().expect("a job").clone();
+        let mut record = crate::record::JobRecord::clone(&record);
+        let mut job = protocol_model::Job::clone(&record.job);
+        job.node_pool = "night".to_owned();
+        let created = job.create_index;
+        record.job = Arc::new(job);
+        tables.jobs.insert(key, Arc::new(record));
+        tables.add_missing_pools();
+        assert_eq!(names(&tables), ["all", "default", "night"]);
+        let night = tables.node_pool("night").expect("the pool");
+        assert_eq!((night.create_index, night.modify_index), (created, created));
+    }
+}

@@ -30,6 +30,8 @@ struct PoolJson {
     description: Option<String>,
     meta: Option<BTreeMap<String, String>>,
     scheduler_configuration: Option<SchedulerJson>,
+    #[serde(rename = "NodeIdentityTTL")]
+    node_identity_ttl: Option<serde_json::Value>,
     #[serde(rename = "CreateIndex")]
     _create_index: Option<u64>,
     #[serde(rename = "ModifyIndex")]
@@ -54,6 +56,7 @@ impl From<PoolJson> for NodePoolRequest {
                 scheduler_algorithm: scheduler.scheduler_algorithm.unwrap_or_default(),
                 memory_oversubscription_enabled: scheduler.memory_oversubscription_enabled,
             }),
+            node_identity_ttl: pool.node_identity_ttl,
         }
     }
 }
