@@ -239,6 +239,14 @@ fn resources(alloc: &Allocation, name: &str) -> String {
         time::mebibytes(task.memory.memory_mb),
         time::mebibytes(disk),
     ]);
+    let memory_max = match task.memory.memory_max_mb {
+        0 => None,
+        -1 => Some("Max: unlimited".to_owned()),
+        most => Some(format!("Max: {}", time::mebibytes(most))),
+    };
+    if let Some(memory_max) = memory_max {
+        table.row([" ".to_owned(), memory_max]);
+    }
     format!("Task Resources:\n{}", table.render())
 }
 

@@ -15,6 +15,7 @@ mod forwarding;
 mod networks;
 mod node_facts;
 mod node_faults;
+mod node_pools;
 mod node_tasks;
 mod preemption;
 mod python_client;

@@ -194,10 +194,7 @@ impl Config {
             name: file.name.clone().unwrap_or_else(host_name),
             region,
             datacenter: file.datacenter.clone().unwrap_or_else(|| "dc1".to_owned()),
-            node_pool: file
-                .node_pool
-                .clone()
-                .unwrap_or_else(|| "default".to_owned()),
+            node_pool: node_pool(file.node_pool.clone())?,
             node_class: file.node_class.clone().unwrap_or_default(),
             data_dir,
             run_dir,
@@ -286,6 +283,20 @@ impl Config {
     pub fn node_dir(&self) -> PathBuf {
         self.data_dir.join("node")
     }
+}
+
+/// Servers refuse a node in any other pool.
+fn node_pool(named: Option<String>) -> Result<String, ConfigError> {
+    let name = named.unwrap_or_else(|| "default".to_owned());
+    let allowed = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_');
+    if name == "all" {
+        return Err(invalid("node_pool", "no node is in the pool \"all\""));
+    }
+    if name.is_empty() || name.len() > 128 || !name.bytes().all(allowed) {
+        let problem = format!("{name:?} is not 1 to 128 letters, digits, hyphens or underscores");
+        return Err(invalid("node_pool", problem));
+    }
+    Ok(name)
 }
 
 fn invalid(field: &str, problem: impl std::fmt::Display) -> ConfigError {

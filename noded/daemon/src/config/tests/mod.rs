@@ -144,6 +144,16 @@ fn values_that_could_have_no_effect_are_refused_by_their_key() {
         ("name       = \"n1\"", "name = 5", "`name`: invalid type"),
         (
             "name       = \"n1\"",
+            "node_pool = \"all\"",
+            "`node_pool`: no node is in the pool \"all\"",
+        ),
+        (
+            "name       = \"n1\"",
+            "node_pool = \"a b\"",
+            "`node_pool`: \"a b\" is not",
+        ),
+        (
+            "name       = \"n1\"",
             "name = env.NAME",
             "`name`: a configuration holds plain values",
         ),
