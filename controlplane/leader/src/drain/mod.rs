@@ -196,10 +196,13 @@ impl LeaderPart for Drains {
     fn on_applied(&mut self, applied: Applied<'_>, now: Now) {
         for signal in applied.signals {
             match signal {
-                Signal::NodeChanged(node)
-                | Signal::NodeRemoved(node)
-                | Signal::NodeStatusChanged { node, .. } => {
+                Signal::NodeChanged(node) | Signal::NodeRemoved(node) => {
                     self.note_node(*node, applied.snapshot, now);
+                }
+                // The allocations of a node that is back count as healthy again.
+                Signal::NodeStatusChanged { node, .. } => {
+                    self.note_node(*node, applied.snapshot, now);
+                    self.wake(now);
                 }
                 Signal::AllocsDesired { node, .. } if self.nodes.contains(node) => self.wake(now),
                 Signal::AllocReported { job, .. } | Signal::JobChanged(job)
