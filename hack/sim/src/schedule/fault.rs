@@ -221,7 +221,7 @@ impl Family {
     ];
 
     /// Leaders change, and nodes come and go.
-    const OF_TRIALS: [Self; 4] = [
+    const CHURN: [Self; 4] = [
         Self::StepDowns,
         Self::ServerKills,
         Self::Cuts,
@@ -243,7 +243,9 @@ impl Family {
                     .chain(others)
                     .collect()
             }
-            Scenario::Canary => Self::OF_TRIALS.to_vec(),
+            Scenario::Canary | Scenario::Drain | Scenario::Dispatch | Scenario::Preempt => {
+                Self::CHURN.to_vec()
+            }
             Scenario::Storm | Scenario::Leased | Scenario::Rolling | Scenario::Operators => {
                 let mut few: Vec<_> = Self::ALL.into_iter().filter(|_| rng.chance(350)).collect();
                 if matches!(scenario, Scenario::Leased | Scenario::Operators) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use controlplane_leader::gc::GcThresholds;
 use controlplane_leader::{Effect, Leader, LeaderConfig, Now, Reading};
 use controlplane_scheduler::{Lanes, Scratch};
+use controlplane_state::command::DrainMark;
 use controlplane_state::{Command, SessionEpoch, Signal, Snapshot};
 use protocol_model::reconnect::time_to_return;
 use protocol_model::{EvalId, Incarnation, NodeId};
@@ -377,6 +378,12 @@ fn forgotten(mutant: Option<Mutant>, command: &Command) -> bool {
         Command::DeploymentStatus(_) => mutant == Some(Mutant::RolloutsUnwatched),
         Command::DeploymentPromote(_) => mutant == Some(Mutant::PromotionsForgotten),
         Command::PeriodicLaunch(_) => mutant == Some(Mutant::LaunchesForgotten),
+        Command::AllocsMigrate { nodes } => {
+            let mut marks = nodes.iter().flat_map(|it| &it.marks);
+            mutant == Some(Mutant::DeadlinesForgotten)
+                && marks.any(|(_, mark)| *mark != DrainMark::Migrate)
+        }
+        Command::NodeDrainComplete { .. } => mutant == Some(Mutant::DrainsNeverOver),
         Command::PendingExpired { .. } => mutant == Some(Mutant::PendingForEver),
         _ => false,
     }
