@@ -7,10 +7,12 @@
 mod bad_input;
 mod burst;
 mod canaries;
+mod dispatches;
 mod drains;
 mod faults;
 mod fleet;
 mod forwarding;
+mod launches;
 mod networks;
 mod node_facts;
 mod node_faults;
