@@ -108,7 +108,13 @@ impl Drains {
         };
         let mut marked = Vec::new();
         let records = self.nodes.iter().filter_map(|id| snapshot.node(*id));
-        let records: Vec<_> = records.cloned().collect();
+        let mut records: Vec<_> = records.cloned().collect();
+        // A deadline waits for no turn: what it stops is not there for the others any more.
+        let overdue = |record: &NodeRecord| {
+            let strategy = record.node.drain_strategy;
+            strategy.is_some_and(|it| it.is_overdue(time))
+        };
+        records.sort_by_key(|record| !overdue(record));
         for record in &records {
             let Some(strategy) = record.node.drain_strategy else {
                 continue;
