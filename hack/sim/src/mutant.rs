@@ -71,6 +71,7 @@ pub enum Mutant {
     DeadlinesForgotten,
     SystemLeavesFirst,
     DrainsNeverOver,
+    DrainsDiscontinued,
     TokensForgotten,
     PayloadsMixed,
     ChildrenUnseen,
@@ -83,7 +84,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 70] = [
+    pub const ALL: [Self; 71] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -146,6 +147,7 @@ impl Mutant {
         Self::DeadlinesForgotten,
         Self::SystemLeavesFirst,
         Self::DrainsNeverOver,
+        Self::DrainsDiscontinued,
         Self::TokensForgotten,
         Self::PayloadsMixed,
         Self::ChildrenUnseen,
@@ -271,6 +273,7 @@ impl Mutant {
             Self::DeadlinesForgotten => "drains: what is left at the deadline stays",
             Self::SystemLeavesFirst => "drains: system jobs leave with the first",
             Self::DrainsNeverOver => "drains: a node that is empty goes on draining",
+            Self::DrainsDiscontinued => "drains: a new leader continues none",
             Self::TokensForgotten => "dispatch: a child is made without its token",
             Self::PayloadsMixed => "dispatch: a child has another one's payload",
             Self::ChildrenUnseen => "dispatch: a child is made without its evaluation",
@@ -319,7 +322,8 @@ impl Mutant {
             Self::DrainedAtOnce
             | Self::DeadlinesForgotten
             | Self::SystemLeavesFirst
-            | Self::DrainsNeverOver => Scenario::Drain,
+            | Self::DrainsNeverOver
+            | Self::DrainsDiscontinued => Scenario::Drain,
             Self::TokensForgotten
             | Self::PayloadsMixed
             | Self::ChildrenUnseen

@@ -228,6 +228,15 @@ impl Family {
         Self::Reboots,
     ];
 
+    /// Leaders that do not know yet that they are none leave wishes without an answer, too.
+    const CHURN_AND_CUTS: [Self; 5] = [
+        Self::StepDowns,
+        Self::ServerKills,
+        Self::LeaderCuts,
+        Self::Cuts,
+        Self::Reboots,
+    ];
+
     pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Self> {
         match scenario {
             Scenario::Periodic => {
@@ -243,8 +252,9 @@ impl Family {
                     .chain(others)
                     .collect()
             }
-            Scenario::Canary | Scenario::Drain | Scenario::Dispatch | Scenario::Preempt => {
-                Self::CHURN.to_vec()
+            Scenario::Canary => Self::CHURN.to_vec(),
+            Scenario::Drain | Scenario::Dispatch | Scenario::Preempt => {
+                Self::CHURN_AND_CUTS.to_vec()
             }
             Scenario::Storm | Scenario::Leased | Scenario::Rolling | Scenario::Operators => {
                 let mut few: Vec<_> = Self::ALL.into_iter().filter(|_| rng.chance(350)).collect();

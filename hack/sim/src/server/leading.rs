@@ -301,7 +301,8 @@ impl World {
         {
             let effect = running.leader.poll_effect(&snapshot, &mut ids, now);
             command = effect.map(|Effect::Command(command)| command);
-            command = command.filter(|it| !forgotten(mutant, it));
+            let since = running.since;
+            command = command.filter(|it| !forgotten(mutant, it, since));
             if mutant == Some(Mutant::OneNodePerExpiry) {
                 command = running.one_by_one(command);
             }
@@ -370,8 +371,8 @@ impl World {
     }
 }
 
-/// Whether a planted bug keeps a command from the log.
-fn forgotten(mutant: Option<Mutant>, command: &Command) -> bool {
+/// Whether a planted bug keeps a command of a leader since this index from the log.
+fn forgotten(mutant: Option<Mutant>, command: &Command, since: u64) -> bool {
     match command {
         Command::WindowExpired { .. } => mutant == Some(Mutant::WindowsNeverEnd),
         Command::SyncDeadline { .. } => mutant == Some(Mutant::OwedForEver),
@@ -380,8 +381,15 @@ fn forgotten(mutant: Option<Mutant>, command: &Command) -> bool {
         Command::PeriodicLaunch(_) => mutant == Some(Mutant::LaunchesForgotten),
         Command::AllocsMigrate { nodes } => {
             let mut marks = nodes.iter().flat_map(|it| &it.marks);
-            mutant == Some(Mutant::DeadlinesForgotten)
-                && marks.any(|(_, mark)| *mark != DrainMark::Migrate)
+            match mutant {
+                Some(Mutant::DeadlinesForgotten) => {
+                    marks.any(|(_, mark)| *mark != DrainMark::Migrate)
+                }
+                Some(Mutant::DrainsDiscontinued) => {
+                    nodes.iter().any(|node| node.drain_index <= since)
+                }
+                _ => false,
+            }
         }
         Command::NodeDrainComplete { .. } => mutant == Some(Mutant::DrainsNeverOver),
         Command::PendingExpired { .. } => mutant == Some(Mutant::PendingForEver),

@@ -364,6 +364,11 @@ fn a_drain_of_an_empty_node_that_goes_on_is_found() {
 }
 
 #[test]
+fn drains_that_no_new_leader_continues_are_found() {
+    assert_found(Mutant::DrainsDiscontinued, &["drains_end"]);
+}
+
+#[test]
 fn a_second_child_of_a_forgotten_token_is_found() {
     assert_found(Mutant::TokensForgotten, &["dispatches_once"]);
 }
