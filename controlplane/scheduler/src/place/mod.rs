@@ -27,6 +27,7 @@ pub(crate) use self::scope::{in_datacenters, in_pool, in_scope};
 use crate::ask::{self, Ask, Lack};
 use crate::feasible::{Alike, Distinct, Feasibility, Ripple, Standing};
 use crate::ids::Seeded;
+use crate::memory;
 use crate::rank::{Asked, Ranking};
 use crate::reconcile::Wanted;
 use crate::scratch::Scratch;
@@ -104,6 +105,8 @@ pub(crate) struct Placer<'a> {
     touched: BTreeSet<NodeId>,
     /// Whether jobs of this kind evict less important ones.
     preempts: bool,
+    /// Whether tasks may use memory beyond the reserved.
+    oversubscribes: bool,
     /// All candidates without their victims; made for the first placement that fits nowhere.
     evicting: Option<Field<'a>>,
     touched_evicting: BTreeSet<NodeId>,
@@ -119,6 +122,7 @@ impl<'a> Placer<'a> {
         group: &'a TaskGroup,
         standing: Standing<'_>,
     ) -> Self {
+        let config = snapshot.scheduler_config_of_pool(&job.node_pool);
         Self {
             snapshot,
             job,
@@ -126,12 +130,13 @@ impl<'a> Placer<'a> {
             feasibility: Feasibility::new(job, group),
             distinct: Distinct::new(snapshot, job, group, standing),
             spreads: Spreads::new(snapshot, job, group, standing),
-            ranking: Ranking::new(snapshot.scheduler_config().algorithm, job, group),
+            ranking: Ranking::new(config.algorithm, job, group),
             ask: Ask::new(group),
             index: None,
             field: None,
             touched: BTreeSet::new(),
-            preempts: snapshot.scheduler_config().preemption.allows(job.job_type),
+            preempts: config.preemption.allows(job.job_type),
+            oversubscribes: config.memory_oversubscription,
             evicting: None,
             touched_evicting: BTreeSet::new(),
             alike: None,
@@ -331,7 +336,10 @@ impl<'a> Placer<'a> {
         let resources = ask::resources(self.group, &record.node, &row.capacity, &used, ids);
         // Counted when it was judged; nothing is placed without its ports all the same.
         debug_assert!(resources.is_some(), "a node that fits has the ports");
-        let resources = resources?;
+        let mut resources = resources?;
+        if !self.oversubscribes {
+            memory::withhold(&mut resources);
+        }
         tools.overlay.take(row, &Usage::of(&resources));
         Some(Placement {
             node: Arc::clone(&record.node),

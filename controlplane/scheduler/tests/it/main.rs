@@ -10,6 +10,7 @@ mod oracle;
 mod pace;
 mod per_alloc;
 mod placement;
+mod pools;
 mod preemption;
 mod property;
 mod rollout;

@@ -2,7 +2,8 @@
 
 mod drivers;
 mod file;
-mod networks;
+mod host_networks;
+mod network;
 mod ranges;
 mod reload;
 mod upkeep;
@@ -21,8 +22,9 @@ pub use file::{
     ConfigFile, DriverBlock, HostNetworkBlock, HostVolumeBlock, ParseError, PluginBlock,
     ReservedBlock, TlsBlock,
 };
-pub use networks::HostNetworkFilter;
-use networks::host_networks;
+pub use host_networks::HostNetworkFilter;
+use host_networks::host_networks;
+pub use network::{NetworkBlock, NetworkSettings};
 pub use ranges::Ranges;
 pub use reload::{LiveConfig, Reload, reload};
 pub use upkeep::Upkeep;
@@ -86,6 +88,8 @@ pub struct Config {
     pub host_networks: BTreeMap<String, HostNetworkFilter>,
     /// Cores that jobs may reserve; `None` for all.
     pub reservable_cores: Option<Ranges>,
+    /// The addresses of networks of mode bridge.
+    pub network: NetworkSettings,
     /// Host paths that an `exec` task sees.
     pub chroot_paths: Vec<PathBuf>,
     /// Files and directories that no `exec` task sees, besides [`Config::own_paths`].
@@ -198,10 +202,7 @@ impl Config {
             name: file.name.clone().unwrap_or_else(host_name),
             region,
             datacenter: file.datacenter.clone().unwrap_or_else(|| "dc1".to_owned()),
-            node_pool: file
-                .node_pool
-                .clone()
-                .unwrap_or_else(|| "default".to_owned()),
+            node_pool: node_pool(file.node_pool.clone())?,
             node_class: file.node_class.clone().unwrap_or_default(),
             data_dir,
             run_dir,
@@ -217,6 +218,10 @@ impl Config {
             host_volumes: host_volumes(file.host_volume)?,
             host_networks: host_networks(file.host_network)?,
             reservable_cores: reservable_cores(file.reservable_cores.as_deref())?,
+            network: NetworkSettings::from_file(
+                &file.network,
+                file.bridge_network_subnet.as_deref(),
+            )?,
             chroot_paths: chroot_paths(file.chroot_paths)?,
             masked_paths: masked_paths(file.masked_paths)?,
             task_open_files: task_open_files(file.task_open_files)?,
@@ -288,6 +293,20 @@ impl Config {
     pub fn node_dir(&self) -> PathBuf {
         self.data_dir.join("node")
     }
+}
+
+/// Servers refuse a node in any other pool.
+fn node_pool(named: Option<String>) -> Result<String, ConfigError> {
+    let name = named.unwrap_or_else(|| "default".to_owned());
+    let allowed = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_');
+    if name == "all" {
+        return Err(invalid("node_pool", "no node is in the pool \"all\""));
+    }
+    if name.is_empty() || name.len() > 128 || !name.bytes().all(allowed) {
+        let problem = format!("{name:?} is not 1 to 128 letters, digits, hyphens or underscores");
+        return Err(invalid("node_pool", problem));
+    }
+    Ok(name)
 }
 
 fn invalid(field: &str, problem: impl std::fmt::Display) -> ConfigError {

@@ -9,8 +9,9 @@
 
 mod limits;
 mod masks;
-mod networks;
+mod names;
 mod prepare;
+mod prepare_alloc;
 mod sandbox;
 mod start;
 mod teardown;
@@ -23,22 +24,22 @@ use std::time::Duration;
 
 use isolation::cgroup::{CgroupError, Hierarchy, TaskPath};
 use noded_core::event::{AllocEvent, Exit, ExitStatus, RunEvent};
-use noded_core::{AllocSpec, Effect, Event, RunKey};
+use noded_core::{Effect, Event, RunKey};
 use noded_keeper::paths::RuntimePaths;
 use noded_keeper::protocol::{AllocAndTask, OsSignal, Refusal, Request, TaskKey};
 use protocol_error_chain::chain;
-use protocol_model::{AllocId, EphemeralDisk, TaskEventKind};
+use protocol_model::{AllocId, TaskEventKind};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::alloc_dir::{AllocDirError, AllocRoot};
+use crate::alloc_dir::AllocRoot;
 use crate::clock;
 use crate::config::LiveConfig;
 use crate::drivers::{OwnRuns, own_runs};
 use crate::input::Input;
 use crate::keeper_link::{CallError, KeeperHandle};
+use crate::networks::Networks;
 use crate::os_signal;
 
-pub use networks::{NetworkError, Networks};
 pub use sandbox::{KeptSandbox, SandboxStore};
 
 /// Effects that may block at the same time: half of the threads that may, so that a disk that hangs
@@ -60,7 +61,7 @@ pub struct Executor {
     /// What running tasks were started with.
     pub sandboxes: SandboxStore,
     own: BTreeMap<&'static str, Box<dyn OwnRuns>>,
-    networks: Networks,
+    pub(crate) networks: Networks,
     blocking: Semaphore,
 }
 
@@ -72,11 +73,12 @@ impl Executor {
         hierarchy: Hierarchy,
         keeper: KeeperHandle,
         sandboxes: SandboxStore,
+        networks: Networks,
         inputs: &mpsc::Sender<Input>,
     ) -> Self {
         Self {
             paths: RuntimePaths::new(&config.now().run_dir),
-            networks: Networks::below(&config.now().run_dir),
+            networks,
             config,
             allocs,
             hierarchy,
@@ -90,15 +92,11 @@ impl Executor {
     /// Does what an effect of an allocation's lane says.
     pub async fn execute(self: &Arc<Self>, effect: Effect) -> Vec<Event> {
         match effect {
-            Effect::BuildAllocDirectory { spec } => {
+            Effect::PrepareAlloc { spec, hooks } => {
                 let alloc = spec.id();
-                let built = self.blocking(move |own| own.build(&spec)).await;
-                let event = match built {
-                    Ok(()) => AllocEvent::DirectoryBuilt,
-                    Err(error) => AllocEvent::DirectoryFailed {
-                        message: chain(&error),
-                    },
-                };
+                let event = self
+                    .blocking(move |own| own.prepare_alloc(&spec, &hooks))
+                    .await;
                 vec![Event::Alloc { alloc, event }]
             }
             Effect::RetireAlloc { alloc } => {
@@ -149,31 +147,6 @@ impl Executor {
             | Effect::TendLeases { .. }
             | Effect::Send { .. } => Vec::new(),
         }
-    }
-
-    /// Makes an allocation's directory, with the data of its predecessor on this node where its
-    /// group's disk is sticky. Data that cannot be moved stays where it is (as in Nomad).
-    fn build(&self, spec: &AllocSpec) -> Result<(), AllocDirError> {
-        self.allocs.build(spec.id())?;
-        let disk = spec.group().ephemeral_disk.as_ref();
-        let Some(previous) = spec.alloc().previous_allocation else {
-            return Ok(());
-        };
-        if !disk.is_some_and(EphemeralDisk::sticky) {
-            return Ok(());
-        }
-        let tasks = spec.group().tasks.iter().map(|task| task.name.as_str());
-        match self.allocs.take_over(spec.id(), previous, tasks) {
-            Ok(0) => {}
-            Ok(moved) => {
-                tracing::info!(alloc = %spec.id(), %previous, moved, "sticky data moved");
-            }
-            Err(error) => {
-                let error = chain(&error);
-                tracing::warn!(alloc = %spec.id(), %previous, error, "sticky data not moved");
-            }
-        }
-        Ok(())
     }
 
     async fn blocking<T: Send + 'static>(

@@ -6,6 +6,7 @@ use protocol_model::Node;
 use rustix::fs::StatVfs;
 
 use super::set;
+use crate::networks::Availability;
 
 /// Bytes and inodes of a file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,6 +65,12 @@ pub(super) fn add_attributes(node: &mut Node) {
             set(node, attribute, value);
         }
     }
+}
+
+/// The scheduler looks for this where a group asks for the mode.
+pub(super) fn add_bridge(node: &mut Node, bridge: &Availability) {
+    let present = *bridge == Availability::Present;
+    set(node, "network.mode.bridge", present);
 }
 
 fn os_release(text: &str, key: &str) -> Option<String> {
