@@ -12,7 +12,7 @@
 use std::num::NonZeroI32;
 
 use netlink_packet_core::{
-    NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP_INTR, NetlinkMessage, NetlinkPayload,
+    ErrorMessage, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP_INTR, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use rustix::io::Errno;
@@ -70,22 +70,9 @@ impl Reply {
     /// which was given up, and are passed over.
     pub(crate) fn on_datagram(&mut self, datagram: &[u8]) -> Result<Progress, BadReply> {
         let mut rest = datagram;
-        while !rest.is_empty() {
-            let message =
-                NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(|error| {
-                    BadReply::Malformed {
-                        reason: error.to_string(),
-                    }
-                })?;
-            let length = usize::try_from(message.header.length).unwrap_or(usize::MAX);
-            if length < HEADER_BYTES {
-                return Err(BadReply::Malformed {
-                    reason: format!("length {length}"),
-                });
-            }
-            rest = rest
-                .get(length.next_multiple_of(ALIGNMENT)..)
-                .unwrap_or_default();
+        while let Some(message) =
+            next_message(&mut rest).map_err(|reason| BadReply::Malformed { reason })?
+        {
             if message.header.sequence_number == self.sequence
                 && let Some(progress) = self.on_message(message)?
             {
@@ -121,12 +108,9 @@ impl Reply {
             }),
             NetlinkPayload::Done(_) if self.interrupted => Ok(Some(Progress::Interrupted)),
             NetlinkPayload::Done(_) => Ok(Some(Progress::Complete)),
-            NetlinkPayload::Error(error) => match error.code.map(NonZeroI32::get) {
+            NetlinkPayload::Error(error) => match refusal(header.flags, &error) {
                 None => Ok(Some(Progress::Complete)),
-                Some(code) => Err(BadReply::Refused {
-                    errno: errno(code),
-                    reason: reason(header.flags, &error.header),
-                }),
+                Some((errno, reason)) => Err(BadReply::Refused { errno, reason }),
             },
             NetlinkPayload::Noop => Ok(None),
             NetlinkPayload::Overrun(_) => Err(BadReply::Malformed {
@@ -137,6 +121,31 @@ impl Reply {
             }),
         }
     }
+}
+
+/// Takes the next message from the front of a datagram; `None` at its end.
+pub(crate) fn next_message(
+    datagram: &mut &[u8],
+) -> Result<Option<NetlinkMessage<RouteNetlinkMessage>>, String> {
+    if datagram.is_empty() {
+        return Ok(None);
+    }
+    let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(datagram)
+        .map_err(|error| error.to_string())?;
+    let length = usize::try_from(message.header.length).unwrap_or(usize::MAX);
+    if length < HEADER_BYTES {
+        return Err(format!("length {length}"));
+    }
+    *datagram = datagram
+        .get(length.next_multiple_of(ALIGNMENT)..)
+        .unwrap_or_default();
+    Ok(Some(message))
+}
+
+/// The error number of a refusal and the kernel's own words; `None` for an acknowledgement.
+pub(crate) fn refusal(flags: u16, error: &ErrorMessage) -> Option<(Errno, Option<String>)> {
+    let code = error.code.map(NonZeroI32::get)?;
+    Some((errno(code), reason(flags, &error.header)))
 }
 
 /// Netlink carries negative error numbers; what is none is an error all the same.

@@ -90,7 +90,7 @@ pub(crate) fn change(
     exchange(&open()?, operation, order, NLM_F_ACK, 1).map(drop)
 }
 
-fn open() -> Result<Socket, NetlinkError> {
+pub(crate) fn open() -> Result<Socket, NetlinkError> {
     let mut socket = Socket::new(NETLINK_ROUTE).map_err(NetlinkError::Socket)?;
     socket.bind_auto().map_err(NetlinkError::Socket)?;
     socket

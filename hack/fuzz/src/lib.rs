@@ -19,6 +19,7 @@ mod jobs;
 mod journal;
 mod keeper;
 mod messages;
+mod network;
 mod requests;
 mod segment;
 mod verdict;
@@ -30,6 +31,7 @@ pub use jobs::{job_document, job_file};
 pub use journal::{journal, journal_file};
 pub use keeper::{keeper_packet, keeper_plan, keeper_record, keeper_state, keeper_stream};
 pub use messages::wire_message;
+pub use network::{netlink_answer, nft_description};
 pub use requests::http_request;
 pub use segment::log_segment;
 pub use verdict::Verdict;
@@ -56,5 +58,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("log_history", log_history),
     ("log_outcome", log_outcome),
     ("log_segment", log_segment),
+    ("netlink_answer", netlink_answer),
+    ("nft_description", nft_description),
     ("wire_message", wire_message),
 ];

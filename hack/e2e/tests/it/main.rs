@@ -5,6 +5,7 @@
 //! which `DROVER_BIN_DIR` names or which are built, and those with a node or a network need root.
 
 mod bad_input;
+mod bridge;
 mod burst;
 mod canaries;
 mod dispatches;
@@ -16,6 +17,7 @@ mod launches;
 mod networks;
 mod node_facts;
 mod node_faults;
+mod node_pools;
 mod node_tasks;
 mod preemption;
 mod python_client;

@@ -105,6 +105,25 @@ const JSON: &[&[u8]] = &[
     b":",
 ];
 
+/// Objects and elements of nft.
+const NFT: &[&[u8]] = &[
+    b"{\"nftables\": [",
+    b"{\"map\": {\"family\": \"inet\", \"table\": \"drover_1a2b\", \"name\": \"udp4\", \"elem\": [",
+    b"{\"set\": {",
+    b"{\"chain\": {",
+    b"{\"elem\": {\"val\": ",
+    b"{\"concat\": [",
+    b"{\"prefix\": {\"addr\": ",
+    b"{\"range\": [1, 2]}",
+    b"\"172.26.64.5\"",
+    b"65536",
+    b"-1",
+    b"null",
+    b"]",
+    b"}",
+    b",",
+];
+
 macro_rules! targets {
     ($($name:ident: $target:ident, $seeds:expr, $words:expr;)*) => {
         $(#[test]
@@ -142,6 +161,8 @@ targets! {
     no_file_upsets_the_stream_reader: keeper_stream, seeds::streams(), &[];
     no_record_upsets_the_journal: journal, seeds::journals(), JSON;
     no_file_upsets_the_journal: journal_file, seeds::journal_files(), &[];
+    no_datagram_upsets_netlink: netlink_answer, seeds::netlink_answers(), &[];
+    no_text_upsets_the_reader_of_nft: nft_description, seeds::nft_descriptions(), NFT;
 }
 
 #[test]
