@@ -1,7 +1,7 @@
 //! Routed namespaces: their inside, their outside, and their end.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use netns::{RoutedError, create_routed, list_routed, within};
@@ -144,5 +144,48 @@ fn wait_until_gone(host: &Host) {
     while !listed(host).is_empty() {
         assert!(begin.elapsed() < REMOVAL_MAX, "left: {:?}", listed(host));
         std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn namespaces_made_at_the_same_time_are_all_reachable() {
+    let Some(host) = Host::new() else { return };
+    let all: Vec<_> = std::thread::scope(|scope| {
+        let begun: Vec<_> = (2..50)
+            .map(|last| (last, &host))
+            .map(|(last, host)| scope.spawn(move || host.allocation(last)))
+            .collect();
+        let made = begun.into_iter().map(|one| one.join().expect("made"));
+        made.collect()
+    });
+    for one in &all {
+        serve(&one.namespace, (one.address, 80), "one");
+        ask(&host.namespace, (one.address, 80)).expect("an answer");
+    }
+    assert_eq!(listed(&host).len(), all.len());
+}
+
+#[test]
+fn first_packets_in_both_directions_arrive() {
+    let Some(host) = Host::new() else { return };
+    let gateway = host.layout.gateway();
+    for last in 2..102 {
+        let one = host.allocation(last);
+        let [outside, inside] = [(&host, None), (&host, Some(&one))].map(|(host, one)| {
+            let (namespace, address) = one.map_or((&host.namespace, gateway), |one| {
+                (&one.namespace, one.address)
+            });
+            let bound = within(namespace, || UdpSocket::bind((address, 0)));
+            bound.expect("entered").expect("bound")
+        });
+        for (from, to) in [(&inside, &outside), (&outside, &inside)] {
+            let at = to.local_addr().expect("an address");
+            from.send_to(&[last], at).expect("sent");
+            to.set_read_timeout(Some(Duration::from_secs(5)))
+                .expect("set");
+            let mut byte = [0];
+            to.recv(&mut byte)
+                .unwrap_or_else(|error| panic!("{at}, {last}: {error}"));
+        }
     }
 }
