@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use netns::{RoutedError, create_routed, list_routed, within};
 
 use super::Host;
-use super::host::{ask, run_in, serve};
+use super::host::{ask, read_in, run_in, serve};
 
 /// How long the kernel may take to remove links whose namespaces are gone.
 const REMOVAL_MAX: Duration = Duration::from_secs(60);
@@ -35,8 +35,8 @@ fn inside_has_one_address_one_route_and_no_port_is_privileged() {
     );
     let loopback = inside("ip -o address show dev lo");
     assert!(loopback.contains(" 127.0.0.1/8 "), "{loopback}");
-    let start = inside("sysctl -n net.ipv4.ip_unprivileged_port_start");
-    assert_eq!(start.trim(), "0");
+    let path = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
+    assert_eq!(read_in(&allocation.namespace, path), "0");
 }
 
 #[test]
@@ -56,8 +56,8 @@ fn outside_has_the_gateway_a_host_route_and_a_strict_link() {
         format!("172.26.64.5 dev {link} lladdr 02:d5:ac:1a:40:05 PERMANENT")
     );
     let setting = |device: &str, name: &str| {
-        let key = format!("net.ipv4.conf.{device}.{name}");
-        host.run(&["sysctl", "-n", &key]).trim().to_owned()
+        let path = format!("/proc/sys/net/ipv4/conf/{device}/{name}");
+        read_in(&host.namespace, &path)
     };
     assert_eq!(setting(link, "rp_filter"), "1");
     assert_eq!(setting(link, "route_localnet"), "1");
