@@ -153,7 +153,7 @@ fn of_task(task: &Task) -> AllocatedTaskResources {
         },
         memory: AllocatedMemoryResources {
             memory_mb: signed(asked.memory_mb.unwrap_or(0)),
-            memory_max_mb: signed(asked.memory_max_mb.unwrap_or(0)),
+            memory_max_mb: asked.memory_max_mb.unwrap_or(0),
         },
         networks: asked.networks.clone(),
         devices: Vec::new(),
@@ -233,6 +233,8 @@ pub(crate) fn in_place(group: &TaskGroup, old: &AllocatedResources) -> Allocated
     for (name, task) in &mut resources.tasks {
         if let Some(old) = given.get(name) {
             task.networks.clone_from(&old.networks);
+            // The limit under which the task runs: it was allowed, or not, when it was placed.
+            task.memory.memory_max_mb = old.memory.memory_max_mb;
             task.cpu.reserved_cores.clone_from(&old.cpu.reserved_cores);
             let asked = group.task(name).and_then(|task| task.resources.as_ref());
             if asked.is_some_and(|resources| resources.cores() > 0) {

@@ -9,6 +9,7 @@ use protocol_model::{
 };
 
 use crate::columns::NodeColumns;
+use crate::node_pool::NodePool;
 use crate::prefix::IdPrefix;
 use crate::record::{
     AclToken, ClusterMeta, GroupSummary, JobSummary, JobTally, Namespace, NodeRecord, ReportMark,
@@ -62,6 +63,16 @@ impl Tables {
     /// One namespace.
     pub fn namespace(&self, name: &str) -> Option<&Arc<Namespace>> {
         self.namespaces.get(name)
+    }
+
+    /// All node pools, by name.
+    pub fn node_pools(&self) -> impl Iterator<Item = &Arc<NodePool>> + '_ {
+        self.node_pools.values()
+    }
+
+    /// One node pool.
+    pub fn node_pool(&self, name: &str) -> Option<&Arc<NodePool>> {
+        self.node_pools.get(name)
     }
 
     /// All access tokens, by accessor id.

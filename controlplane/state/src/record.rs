@@ -232,6 +232,9 @@ pub struct SchedulerConfig {
     pub pause_eval_broker: bool,
     /// For which kinds of job lower priorities may be evicted.
     pub preemption: PreemptionConfig,
+    /// Nodes that Nomad's scheduler would look at for a job with spreads or affinities; 0 = not
+    /// set. Kept for clients: this scheduler looks at every node.
+    pub feasibility_limit: u32,
     /// The log index that made it.
     pub create_index: u64,
     /// The log index that last changed it.

@@ -118,6 +118,24 @@ pub struct DnsConfig {
     pub options: Vec<String>,
 }
 
+/// The report of a node about an allocation's own network.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NetworkStatus {
+    /// The interface inside the network namespace: `eth0`.
+    #[serde(deserialize_with = "or_default")]
+    pub interface_name: String,
+    /// Its IPv4 address; `""` = none.
+    #[serde(deserialize_with = "or_default")]
+    pub address: String,
+    /// Its IPv6 address; `""` = none.
+    #[serde(rename = "AddressIPv6", deserialize_with = "or_default")]
+    pub address_ipv6: String,
+    /// Name resolution inside, where the network itself says something about it.
+    #[serde(rename = "DNS")]
+    pub dns: Option<DnsConfig>,
+}
+
 /// Arguments for CNI plugins.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]

@@ -297,7 +297,7 @@ fn whole_alloc() -> Allocation {
         "ClientStatus": "running", "ClientDescription": "Tasks are running",
         "CreateTime": NOW - 65 * SECOND, "ModifyTime": NOW - 3 * SECOND,
         "AllocatedResources": {
-            "Tasks": { "server": { "Cpu": { "CpuShares": 100 }, "Memory": { "MemoryMB": 300 } } },
+            "Tasks": { "server": { "Cpu": { "CpuShares": 100 }, "Memory": { "MemoryMB": 300, "MemoryMaxMB": 800 } } },
             "Shared": { "DiskMB": 300,
                         "Ports": [{ "Label": "http", "Value": 8080, "To": 80, "HostIP": "::1" }] },
         },

@@ -235,6 +235,7 @@ impl Deciding<'_> {
             client_status: ClientStatus::Pending,
             client_description: String::new(),
             task_states: BTreeMap::new(),
+            network_status: None,
             alloc_states: Vec::new(),
             deployment_id,
             deployment_status: wanted.canary.then(canary),

@@ -27,6 +27,7 @@ pub(crate) use self::scope::{in_datacenters, in_pool, in_scope};
 use crate::ask;
 use crate::feasible::{Alike, Distinct, Feasibility, Ripple, Standing};
 use crate::ids::Seeded;
+use crate::memory;
 use crate::rank::{Asked, Ranking};
 use crate::reconcile::Wanted;
 use crate::scratch::Scratch;
@@ -109,6 +110,8 @@ pub(crate) struct Placer<'a> {
     touched: BTreeSet<NodeId>,
     /// Whether jobs of this kind evict less important ones.
     preempts: bool,
+    /// Whether tasks may use memory beyond the reserved.
+    oversubscribes: bool,
     /// All candidates without their victims; made for the first placement that fits nowhere.
     evicting: Option<Field<'a>>,
     touched_evicting: BTreeSet<NodeId>,
@@ -124,6 +127,7 @@ impl<'a> Placer<'a> {
         group: &'a TaskGroup,
         standing: Standing<'_>,
     ) -> Self {
+        let config = snapshot.scheduler_config_of_pool(&job.node_pool);
         Self {
             snapshot,
             job,
@@ -131,13 +135,14 @@ impl<'a> Placer<'a> {
             feasibility: Feasibility::new(job, group),
             distinct: Distinct::new(snapshot, job, group, standing),
             spreads: Spreads::new(snapshot, job, group, standing),
-            ranking: Ranking::new(snapshot.scheduler_config().algorithm, job, group),
+            ranking: Ranking::new(config.algorithm, job, group),
             ask: ask::fixed(group),
             cores: ask::cores(group),
             dynamic_ports: ask::dynamic_ports(group),
             field: None,
             touched: BTreeSet::new(),
-            preempts: snapshot.scheduler_config().preemption.allows(job.job_type),
+            preempts: config.preemption.allows(job.job_type),
+            oversubscribes: config.memory_oversubscription,
             evicting: None,
             touched_evicting: BTreeSet::new(),
             alike: None,
@@ -316,7 +321,10 @@ impl<'a> Placer<'a> {
         let resources = ask::resources(self.group, &record.node, &row.capacity, &used, ids);
         // Counted when it was judged; nothing is placed without its ports all the same.
         debug_assert!(resources.is_some(), "a node that fits has the ports");
-        let resources = resources?;
+        let mut resources = resources?;
+        if !self.oversubscribes {
+            memory::withhold(&mut resources);
+        }
         tools.overlay.take(row, &Usage::of(&resources));
         Some(Placement {
             node: Arc::clone(&record.node),

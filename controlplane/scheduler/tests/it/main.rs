@@ -8,6 +8,7 @@ mod explain;
 mod oracle;
 mod pace;
 mod placement;
+mod pools;
 mod preemption;
 mod property;
 mod rollout;

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
+use controlplane_scheduler::memory_warnings;
 use controlplane_state::command::JobRegister;
-use controlplane_state::{Command, Outcome, Refusal};
+use controlplane_state::{Command, Outcome, Refusal, Snapshot};
 use protocol_api::jobs::{JobRequest, Registered, Validated};
 use protocol_model::{
     EvalId, EvalTrigger, Evaluation, Job, JobKey, JobSubmission, SUBMISSION_BYTES_MAX, UnixNanos,
@@ -169,7 +170,7 @@ pub(super) async fn validate(ask: &Ask) -> Answered {
         driver_config_validated: true,
         validation_errors: (!mistakes.is_empty()).then_some(mistakes),
         error,
-        warnings: warnings(&job),
+        warnings: warnings(&snapshot, &job),
     };
     ask.answer(&answer, 0)
 }
@@ -189,7 +190,7 @@ pub(super) fn prepare(
     }
     job.validate()
         .map_err(|errors| HttpError::bad_request(errors.to_string()))?;
-    let warnings = warnings(&job);
+    let warnings = warnings(&ask.api.cluster.snapshot(), &job);
     Ok(Prepared { job, warnings })
 }
 
@@ -263,9 +264,9 @@ pub(super) fn check_registration_allowed(ask: &Ask) -> Result<(), HttpError> {
     Ok(())
 }
 
-/// What of a job has no effect in this release, as clients print it.
-pub(super) fn warnings(job: &Job) -> String {
-    warnings_and(job, Vec::new())
+/// The parts of a job that have no effect, as clients print it.
+pub(super) fn warnings(snapshot: &Snapshot, job: &Job) -> String {
+    warnings_and(job, memory_warnings(snapshot, job))
 }
 
 /// The same with others behind it.

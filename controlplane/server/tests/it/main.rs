@@ -31,6 +31,7 @@ mod lists;
 mod majority;
 mod moves;
 mod node_calls;
+mod node_pools;
 mod node_streams;
 mod operator;
 mod paused_callers;

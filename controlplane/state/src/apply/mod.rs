@@ -18,6 +18,7 @@ mod node_evals;
 mod nodes;
 mod periodic;
 mod plan;
+mod pools;
 mod reports;
 mod restore;
 mod scale;

@@ -10,6 +10,7 @@ use super::node_evals::WantedEvals;
 use crate::applied::{Outcome, Refusal, Signal};
 use crate::record::{NodeRecord, SessionEpoch};
 use crate::session::{NodeEvent, Verdict};
+use crate::tables::Tables;
 
 /// How many events of a node are kept; the oldest go first (as Nomad keeps them).
 pub(crate) const NODE_EVENTS_MAX: usize = 10;
@@ -114,6 +115,7 @@ impl Draft {
         if self.judge(id, epoch, NodeEvent::Facts) != Verdict::Accept {
             return Err(Refusal::NotInSession(id));
         }
+        Tables::check_pool_of_node(Some(facts))?;
         let Some(record) = self.tables.node(id) else {
             return Err(Refusal::UnknownNode(id));
         };

@@ -57,6 +57,18 @@ fn a_specification_that_nobody_refers_to_is_found() {
 }
 
 #[test]
+fn a_pool_that_is_missing_is_found() {
+    assert_found(Rule::NodePools, |tables| {
+        tables.node_pools.remove("all");
+    });
+    assert_found(Rule::NodePools, |tables| {
+        change_node(tables, |record| {
+            Arc::make_mut(&mut record.node).node_pool = "gone".to_owned();
+        });
+    });
+}
+
+#[test]
 fn usage_that_nobody_has_is_found() {
     assert_found(Rule::NodeColumns, |tables| {
         let node = used_node(tables);

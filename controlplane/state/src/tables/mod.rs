@@ -7,6 +7,7 @@ mod children;
 mod evals;
 mod jobs;
 mod nodes;
+mod pools;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use protocol_model::{
 };
 
 use crate::columns::NodeColumns;
+use crate::node_pool::NodePool;
 use crate::record::{
     AclToken, ClusterMeta, DeploymentRecord, JobRecord, JobTally, JobVersionRecord, Namespace,
     NodeRecord, ReportMark, SchedulerConfig,
@@ -44,6 +46,8 @@ pub enum Table {
     Deployments,
     /// Namespaces.
     Namespaces,
+    /// Node pools.
+    NodePools,
     /// Access tokens.
     AclTokens,
     /// The scheduler's configuration.
@@ -54,7 +58,7 @@ pub enum Table {
 
 impl Table {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Nodes,
         Self::Jobs,
         Self::JobVersions,
@@ -63,6 +67,7 @@ impl Table {
         Self::Allocs,
         Self::Deployments,
         Self::Namespaces,
+        Self::NodePools,
         Self::AclTokens,
         Self::SchedulerConfig,
         Self::Cluster,
@@ -112,6 +117,7 @@ pub struct Tables {
     pub(crate) allocs: OrdMap<AllocId, AllocRecord>,
     pub(crate) deployments: OrdMap<DeploymentId, DeploymentRecord>,
     pub(crate) namespaces: OrdMap<String, Arc<Namespace>>,
+    pub(crate) node_pools: OrdMap<String, Arc<NodePool>>,
     pub(crate) acl_tokens: OrdMap<String, Arc<AclToken>>,
 
     // Derived. Rebuilt on restore, never written to a checkpoint (specifications are written: their

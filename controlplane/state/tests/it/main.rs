@@ -13,6 +13,7 @@ mod jobs;
 mod leases;
 mod periodic;
 mod plans;
+mod pools;
 mod random;
 mod restores;
 mod returns;

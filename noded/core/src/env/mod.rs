@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol_model::{Allocation, Node, Task, variable_name};
+use protocol_model::{Allocation, DnsConfig, Node, Task, variable_name};
 use serde_json::{Map, Value};
 
 pub mod file;
@@ -16,7 +16,7 @@ mod ports;
 
 use crate::alloc_spec::AllocSpec;
 use crate::driver::TaskRoot;
-use crate::effect::PreparedTemplate;
+use crate::effect::{PreparedTemplate, TaskNetwork};
 use crate::settings::Settings;
 use crate::task_runner::RunContext;
 use layout::TaskPaths;
@@ -38,6 +38,7 @@ impl<'a> TaskWorld<'a> {
             settings,
             node,
             spec,
+            resources,
         } = ctx;
         let root = settings
             .drivers
@@ -53,7 +54,8 @@ impl<'a> TaskWorld<'a> {
         }
         environment.extend(directory_variables(&seen));
         environment.extend(resource_variables(spec.alloc(), &task.name));
-        environment.extend(ports::variables(spec.alloc(), &task.name));
+        let network = resources.network.as_ref();
+        environment.extend(ports::variables(spec.alloc(), &task.name, network));
         let mut world = Self {
             task,
             host,
@@ -115,6 +117,22 @@ impl<'a> TaskWorld<'a> {
                 destination: on_host(template.dest_path()),
             })
             .collect()
+    }
+
+    /// The group's network as the task sees it.
+    pub(crate) fn network(&self, ctx: RunContext<'_>) -> TaskNetwork {
+        let asked = ctx.spec.group().networks.first();
+        let resolve = |texts: &Vec<String>| texts.iter().map(|text| self.resolve(text)).collect();
+        let dns = asked.and_then(|network| network.dns.as_ref());
+        TaskNetwork {
+            status: ctx.resources.network.clone(),
+            hostname: asked.map_or_else(String::new, |network| self.resolve(&network.hostname)),
+            dns: dns.map(|dns| DnsConfig {
+                servers: resolve(&dns.servers),
+                searches: resolve(&dns.searches),
+                options: resolve(&dns.options),
+            }),
+        }
     }
 
     /// Where the payload of a dispatched job goes on the host: its path begins in `local`.

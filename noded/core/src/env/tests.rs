@@ -7,6 +7,7 @@ use protocol_model::{
 };
 
 use super::*;
+use crate::alloc_resources::AllocResources;
 use crate::test_support::{alloc_of, job_with_tasks, task};
 
 fn world_of(task: Task, check: impl FnOnce(&TaskWorld<'_>)) {
@@ -46,10 +47,12 @@ fn world_of(task: Task, check: impl FnOnce(&TaskWorld<'_>)) {
     node.meta.insert("rack".to_owned(), "r7".to_owned());
     let mut settings = Settings::new("/data/alloc", [0; 16]);
     settings.parent_cgroup = "drover".to_owned();
+    let resources = AllocResources::default();
     let ctx = RunContext {
         settings: &settings,
         node: &node,
         spec: &spec,
+        resources: &resources,
     };
     let task = spec.task("main").expect("the task exists");
     check(&TaskWorld::new(ctx, task));

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use protocol_transport::Secret;
 use serde::Deserialize;
 
+use super::network::NetworkBlock;
+
 /// `noded --config FILE`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -52,6 +54,10 @@ pub struct ConfigFile {
     pub keeper_binary: Option<PathBuf>,
     /// `host_volume "NAME" { path = "/srv/data" }`: directories that jobs may mount by name.
     pub host_volume: BTreeMap<String, HostVolumeBlock>,
+    /// `network { ipv4_subnet = "172.26.64.0/20" }`: the addresses of networks of mode bridge.
+    pub network: NetworkBlock,
+    /// Nomad's spelling of `ipv4_subnet`.
+    pub bridge_network_subnet: Option<String>,
     /// Host paths that an `exec` task sees, read-only; Nomad's `chroot_env` default unless given.
     pub chroot_paths: Option<Vec<PathBuf>>,
     /// Files and directories that no `exec` task sees, besides the daemons' own.

@@ -2,6 +2,7 @@
 
 mod drivers;
 mod file;
+mod network;
 mod ranges;
 mod reload;
 mod upkeep;
@@ -19,6 +20,7 @@ pub use drivers::{DENIED_GIDS, DENIED_UIDS, DriverSettings, Drivers, HOST_IPC, H
 pub use file::{
     ConfigFile, DriverBlock, HostVolumeBlock, ParseError, PluginBlock, ReservedBlock, TlsBlock,
 };
+pub use network::{NetworkBlock, NetworkSettings};
 pub use ranges::Ranges;
 pub use reload::{LiveConfig, Reload, reload};
 pub use upkeep::Upkeep;
@@ -78,6 +80,8 @@ pub struct Config {
     pub keeper_starter: Starter,
     /// Directories that jobs may mount by name.
     pub host_volumes: BTreeMap<String, HostVolumeBlock>,
+    /// The addresses of networks of mode bridge.
+    pub network: NetworkSettings,
     /// Host paths that an `exec` task sees.
     pub chroot_paths: Vec<PathBuf>,
     /// Files and directories that no `exec` task sees, besides [`Config::own_paths`].
@@ -190,10 +194,7 @@ impl Config {
             name: file.name.clone().unwrap_or_else(host_name),
             region,
             datacenter: file.datacenter.clone().unwrap_or_else(|| "dc1".to_owned()),
-            node_pool: file
-                .node_pool
-                .clone()
-                .unwrap_or_else(|| "default".to_owned()),
+            node_pool: node_pool(file.node_pool.clone())?,
             node_class: file.node_class.clone().unwrap_or_default(),
             data_dir,
             run_dir,
@@ -207,6 +208,10 @@ impl Config {
             keeper_starter: Starter::Client,
             upkeep: Upkeep::from_file(&file)?,
             host_volumes: host_volumes(file.host_volume)?,
+            network: NetworkSettings::from_file(
+                &file.network,
+                file.bridge_network_subnet.as_deref(),
+            )?,
             chroot_paths: chroot_paths(file.chroot_paths)?,
             masked_paths: masked_paths(file.masked_paths)?,
             task_open_files: task_open_files(file.task_open_files)?,
@@ -278,6 +283,20 @@ impl Config {
     pub fn node_dir(&self) -> PathBuf {
         self.data_dir.join("node")
     }
+}
+
+/// Servers refuse a node in any other pool.
+fn node_pool(named: Option<String>) -> Result<String, ConfigError> {
+    let name = named.unwrap_or_else(|| "default".to_owned());
+    let allowed = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_');
+    if name == "all" {
+        return Err(invalid("node_pool", "no node is in the pool \"all\""));
+    }
+    if name.is_empty() || name.len() > 128 || !name.bytes().all(allowed) {
+        let problem = format!("{name:?} is not 1 to 128 letters, digits, hyphens or underscores");
+        return Err(invalid("node_pool", problem));
+    }
+    Ok(name)
 }
 
 fn invalid(field: &str, problem: impl std::fmt::Display) -> ConfigError {

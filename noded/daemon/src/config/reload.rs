@@ -87,6 +87,7 @@ pub fn reload(old: &Config, new: &Config) -> Reload {
         run_dir,
         cgroup_base,
         keeper_binary,
+        network,
         log_json
     );
     Reload {

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use isolation::cgroup::CgroupLimits;
-use isolation::{Access, Bind, Identity, Network, Resource, ResourceLimit, SandboxSpec};
+use isolation::{Access, Bind, Identity, Namespace, Network, Resource, ResourceLimit, SandboxSpec};
 use noded_core::driver::{Ability, TaskRoot};
 use noded_core::effect::StartTask;
 use noded_core::env::interpolate::{replace, replace_config};
@@ -79,7 +79,11 @@ impl Executor {
         let sealed = seal_plan(&plan).map_err(|error| StartFailed::possible(&error))?;
         let mut descriptors = vec![sealed];
         let network = if spec.network == Network::Descriptor {
-            let network = self.networks.of(start.run.alloc);
+            let alloc = start.run.alloc;
+            let network = match mode(start) {
+                NetworkMode::None => self.networks.without_network(alloc),
+                _ => self.networks.prepared(alloc),
+            };
             descriptors.push(network.map_err(|error| StartFailed::possible(&error))?);
             Some(1)
         } else {
@@ -141,6 +145,9 @@ impl Executor {
             soft: Some(node.task_open_files),
             hard: None,
         }];
+        if spec.namespaces.contains(&Namespace::Uts) && !start.network.hostname.is_empty() {
+            spec.hostname = Some(start.network.hostname.clone());
+        }
         spec.env = environment(host, &start.environment, task.denied_variables());
         Ok(spec)
     }
@@ -166,8 +173,10 @@ impl Executor {
 
     /// What a task with a root of its own sees of the host.
     fn view(&self, node: &Config, start: &StartTask) -> Result<HostPaths, StartFailed> {
-        let (paths, binds) = (node.chroot_paths.clone(), self.binds(start)?);
-        let masked = masks(node, &paths, &binds).map_err(StartFailed::hopeless)?;
+        let (paths, volumes) = (node.chroot_paths.clone(), self.binds(start)?);
+        let masked = masks(node, &paths, &volumes).map_err(StartFailed::hopeless)?;
+        // Ours, and so never hidden. A volume that covers one of them is the job's own choice.
+        let binds = [self.name_files(start)?, volumes].concat();
         Ok(HostPaths {
             paths,
             binds,
@@ -231,17 +240,16 @@ fn in_group(identity: Identity, group: u32) -> Identity {
     Identity::User { uid, gid, groups }
 }
 
+/// The kind of the group's network; a group has one at most.
+pub(super) fn mode(start: &StartTask) -> NetworkMode<'_> {
+    let network = start.spec.group().networks.first();
+    network.map_or(NetworkMode::Host, |network| network.mode())
+}
+
 fn network(start: &StartTask) -> Network {
-    let isolated = start
-        .spec
-        .group()
-        .networks
-        .iter()
-        .any(|network| network.mode() == NetworkMode::None);
-    if isolated {
-        Network::Descriptor
-    } else {
-        Network::Host
+    match mode(start) {
+        NetworkMode::None | NetworkMode::Bridge => Network::Descriptor,
+        NetworkMode::Host | NetworkMode::Cni(_) | NetworkMode::Unknown(_) => Network::Host,
     }
 }
 

@@ -7,6 +7,7 @@ use protocol_model::Node;
 use rustix::fs::StatVfs;
 
 use super::{network, set};
+use crate::networks::Availability;
 
 /// Bytes and inodes of a file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -85,6 +86,12 @@ pub(super) fn add_network(node: &mut Node) {
     let width = if ip.contains(':') { 128 } else { 32 };
     let cidr = format!("{ip}/{width}");
     node.node_resources.networks = vec![network(&device, &ip, &cidr)];
+}
+
+/// The scheduler looks for this where a group asks for the mode.
+pub(super) fn add_bridge(node: &mut Node, bridge: &Availability) {
+    let present = *bridge == Availability::Present;
+    set(node, "network.mode.bridge", present);
 }
 
 fn os_release(text: &str, key: &str) -> Option<String> {

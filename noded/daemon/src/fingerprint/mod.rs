@@ -23,6 +23,7 @@ use crate::clock;
 use crate::config::{Config, Switch};
 use crate::file_io::Engine;
 use crate::identity::NodeIdentity;
+use crate::networks::Availability;
 
 /// The release of Nomad whose API and job files we follow: jobs constrain on it.
 const NOMAD_VERSION: &str = "1.10.0";
@@ -56,6 +57,7 @@ pub fn fingerprint(
     config: &Config,
     identity: &NodeIdentity,
     engine: Engine,
+    bridge: &Availability,
 ) -> Result<Fingerprint, HostError> {
     let enforcement = enforcement(&config.cgroup_base);
     if !enforcement.root {
@@ -85,6 +87,7 @@ pub fn fingerprint(
     add_memory_and_disk(&mut node, &config.data_dir);
     host::add_attributes(&mut node);
     host::add_network(&mut node);
+    host::add_bridge(&mut node, bridge);
     add_enforcement(&mut node, &enforcement);
     set(&mut node, "drover.task_pids_max", config.task_pids_max);
     set(&mut node, "drover.task_open_files", config.task_open_files);

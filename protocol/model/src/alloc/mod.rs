@@ -20,6 +20,7 @@ use crate::ids::{AllocId, DeploymentId, EvalId, JobKey, NodeId, SpecHash};
 use crate::instant::UnixNanos;
 use crate::job::Job;
 use crate::metrics::AllocMetric;
+use crate::network::NetworkStatus;
 use crate::nullable;
 use crate::policy::ReschedulePolicy;
 use crate::task_state::{TaskRunState, TaskState};
@@ -145,6 +146,9 @@ pub struct Allocation {
     /// Each task's state.
     #[serde(default, with = "nullable")]
     pub task_states: BTreeMap<String, TaskState>,
+    /// Its own network, as the node reports it; `None` where it shares the node's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_status: Option<Arc<NetworkStatus>>,
     /// Changes of client status that the control plane itself recorded (`unknown` and back):
     /// the only source of "is it reconnecting?".
     #[serde(default, with = "nullable")]

@@ -59,8 +59,7 @@ pub(super) fn unhonoured_mode(group: &TaskGroup) -> Option<&str> {
         .iter()
         .map(NetworkResource::mode)
         .find_map(|mode| match mode {
-            NetworkMode::Host | NetworkMode::None => None,
-            NetworkMode::Bridge => Some("bridge"),
+            NetworkMode::Host | NetworkMode::None | NetworkMode::Bridge => None,
             NetworkMode::Cni(name) | NetworkMode::Unknown(name) => Some(name),
         })
 }
@@ -126,17 +125,6 @@ pub(super) fn task_has_checks(task: &Task) -> bool {
 
 pub(super) fn task_has_connect(task: &Task) -> bool {
     has_connect(&task.services)
-}
-
-pub(super) fn has_dns(group: &TaskGroup) -> bool {
-    group.networks.iter().any(|network| network.dns.is_some())
-}
-
-pub(super) fn has_host_name(group: &TaskGroup) -> bool {
-    group
-        .networks
-        .iter()
-        .any(|network| !network.hostname.is_empty())
 }
 
 pub(super) fn is_manual(update: &UpdateStrategy) -> bool {

@@ -66,16 +66,6 @@ pub(super) const ROWS: &[Row] = &[
         "no node of this release offers it: the group waits",
     ),
     row(
-        "network dns",
-        OfGroup(has_dns),
-        "tasks resolve names as the host does",
-    ),
-    row(
-        "network hostname",
-        OfGroup(has_host_name),
-        "tasks keep the host's name",
-    ),
-    row(
         "network ip",
         OfGroup(fixes_address),
         "the node's own address is used: `device`, `cidr` and `ip` choose nothing",

@@ -66,9 +66,9 @@ fn every_block_without_effect_is_named_with_its_place() {
         ),
         (
             json!({}),
-            json!({"Networks": [{"Mode": "bridge"}]}),
+            json!({"Networks": [{"Mode": "cni/mine"}]}),
             json!({}),
-            format!("{group}network mode \"bridge\""),
+            format!("{group}network mode \"mine\""),
         ),
         (
             json!({}),

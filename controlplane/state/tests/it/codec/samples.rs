@@ -383,6 +383,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         super::level_2::versions(),
         super::level_2::periodic(),
         super::level_2::drains(),
+        super::level_2::pools(),
     ]
     .concat()
 }

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use netns::Forwarding;
+
 use super::*;
 
 const BASE: [(&str, &str); 3] = [
@@ -208,8 +210,26 @@ const LOG: [Row; 2] = [
     }),
 ];
 
+const NETWORK: [Row; 3] = [
+    (
+        "network.ipv4_subnet",
+        "network {\n ipv4_subnet = \"10.7.0.0/16\"\n}",
+        |it| it.network.ipv4_subnet.to_string() == "10.7.0.0/16",
+    ),
+    (
+        "network.forwarding",
+        "network {\n forwarding = \"check\"\n}",
+        |it| it.network.forwarding == Forwarding::Check,
+    ),
+    (
+        "bridge_network_subnet",
+        "bridge_network_subnet = \"10.7.0.0/16\"",
+        |it| it.network.ipv4_subnet.to_string() == "10.7.0.0/16",
+    ),
+];
+
 fn rows() -> Vec<Row> {
-    [&PLACE[..], &SERVERS, &ROOM, &TASKS, &LOG].concat()
+    [&PLACE[..], &SERVERS, &ROOM, &TASKS, &NETWORK, &LOG].concat()
 }
 
 fn denied(config: &Config, driver: &str) -> (bool, bool) {
@@ -229,7 +249,7 @@ fn modes(config: &Config) -> (Switch, Switch) {
 type Block = fn(&str) -> String;
 
 /// A file that is complete with these lines.
-fn with(lines: &str) -> String {
+pub(super) fn with(lines: &str) -> String {
     let rest = BASE.iter().filter(|(key, _)| !lines.starts_with(key));
     let rest: Vec<&str> = rest.map(|(_, text)| *text).collect();
     format!("{}\n{lines}\n", rest.join("\n"))
@@ -247,10 +267,11 @@ fn keys_in(around: Block) -> Vec<String> {
 
 #[test]
 fn every_key_that_the_reader_knows_has_a_row() {
-    let blocks: [(&str, Block); 6] = [
+    let blocks: [(&str, Block); 7] = [
         ("", |key| key.to_owned()),
         ("tls.", |key| format!("tls {{\n {key}\n}}")),
         ("reserved.", |key| format!("reserved {{\n {key}\n}}")),
+        ("network.", |key| format!("network {{\n {key}\n}}")),
         ("driver.", |key| format!("driver \"exec\" {{\n {key}\n}}")),
         ("plugin.config.", |key| {
             format!("plugin \"exec\" {{\n config {{\n {key}\n }}\n}}")
@@ -263,6 +284,7 @@ fn every_key_that_the_reader_knows_has_a_row() {
     let no_rows = [
         "tls",
         "reserved",
+        "network",
         "driver",
         "plugin",
         "host_volume",
