@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use protocol_transport::Secret;
 use serde::Deserialize;
 
-use super::network::NetworkBlock;
+use super::bridge::NetworkBlock;
 
 /// `noded --config FILE`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -54,14 +54,14 @@ pub struct ConfigFile {
     pub keeper_binary: Option<PathBuf>,
     /// `host_volume "NAME" { path = "/srv/data" }`: directories that jobs may mount by name.
     pub host_volume: BTreeMap<String, HostVolumeBlock>,
-    /// `host_network "NAME" { cidr = "10.0.0.0/8" }`: addresses that jobs may ask for by name.
-    pub host_network: BTreeMap<String, HostNetworkBlock>,
-    /// Cores that jobs may reserve, as `0-3,8`; all that noded may run on unless given.
-    pub reservable_cores: Option<String>,
     /// `network { ipv4_subnet = "172.26.64.0/20" }`: the addresses of networks of mode bridge.
     pub network: NetworkBlock,
     /// Nomad's spelling of `ipv4_subnet`.
     pub bridge_network_subnet: Option<String>,
+    /// `host_network "NAME" { cidr = "10.0.0.0/8" }`: addresses that jobs may ask for by name.
+    pub host_network: BTreeMap<String, HostNetworkBlock>,
+    /// Cores that jobs may reserve, as `0-3,8`; all that noded may run on unless given.
+    pub reservable_cores: Option<String>,
     /// Host paths that an `exec` task sees, read-only; Nomad's `chroot_env` default unless given.
     pub chroot_paths: Option<Vec<PathBuf>>,
     /// Files and directories that no `exec` task sees, besides the daemons' own.

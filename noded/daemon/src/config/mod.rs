@@ -1,9 +1,9 @@
 //! `noded --config FILE`: the file as written ([`ConfigFile`]), and what it comes to ([`Config`]).
 
+mod bridge;
 mod drivers;
 mod file;
-mod host_networks;
-mod network;
+mod networks;
 mod ranges;
 mod reload;
 mod upkeep;
@@ -17,14 +17,14 @@ use noded_keeper::client::Starter;
 use noded_keeper::paths::DEFAULT_RUNTIME_DIRECTORY;
 use protocol_transport::{Region, Secret};
 
+pub use bridge::{NetworkBlock, NetworkSettings};
 pub use drivers::{DENIED_GIDS, DENIED_UIDS, DriverSettings, Drivers, HOST_IPC, HOST_PIDS};
 pub use file::{
     ConfigFile, DriverBlock, HostNetworkBlock, HostVolumeBlock, ParseError, PluginBlock,
     ReservedBlock, TlsBlock,
 };
-pub use host_networks::HostNetworkFilter;
-use host_networks::host_networks;
-pub use network::{NetworkBlock, NetworkSettings};
+pub use networks::HostNetworkFilter;
+use networks::host_networks;
 pub use ranges::Ranges;
 pub use reload::{LiveConfig, Reload, reload};
 pub use upkeep::Upkeep;
@@ -84,12 +84,12 @@ pub struct Config {
     pub keeper_starter: Starter,
     /// Directories that jobs may mount by name.
     pub host_volumes: BTreeMap<String, HostVolumeBlock>,
+    /// The addresses of networks of mode bridge.
+    pub network: NetworkSettings,
     /// Host networks by name, besides the default one.
     pub host_networks: BTreeMap<String, HostNetworkFilter>,
     /// Cores that jobs may reserve; `None` for all.
     pub reservable_cores: Option<Ranges>,
-    /// The addresses of networks of mode bridge.
-    pub network: NetworkSettings,
     /// Host paths that an `exec` task sees.
     pub chroot_paths: Vec<PathBuf>,
     /// Files and directories that no `exec` task sees, besides [`Config::own_paths`].
@@ -216,12 +216,12 @@ impl Config {
             keeper_starter: Starter::Client,
             upkeep: Upkeep::from_file(&file)?,
             host_volumes: host_volumes(file.host_volume)?,
-            host_networks: host_networks(file.host_network)?,
-            reservable_cores: reservable_cores(file.reservable_cores.as_deref())?,
             network: NetworkSettings::from_file(
                 &file.network,
                 file.bridge_network_subnet.as_deref(),
             )?,
+            host_networks: host_networks(file.host_network)?,
+            reservable_cores: reservable_cores(file.reservable_cores.as_deref())?,
             chroot_paths: chroot_paths(file.chroot_paths)?,
             masked_paths: masked_paths(file.masked_paths)?,
             task_open_files: task_open_files(file.task_open_files)?,
