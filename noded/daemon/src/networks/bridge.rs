@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use netns::{AddressPool, Forwarding, Layout, Mapping, Table};
+use netns::{AddressPool, Forwarding, Layout, Mapping, RoutedError, Table};
 use noded_core::AllocSpec;
 use parking_lot::{Condvar, Mutex};
 use protocol_error_chain::chain;
@@ -18,6 +18,8 @@ use super::ports::mappings;
 
 /// The interface inside.
 const INTERFACE: &str = "eth0";
+/// Addresses that are tried for one allocation before it fails.
+const ADDRESSES_TRIED_MAX: usize = 16;
 /// How long a port is waited for that an ended allocation is about to give back.
 const PORT_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -98,29 +100,73 @@ impl Bridge {
         }
         let alloc = spec.id();
         let found = self.found(pin)?;
-        let address = self.claim(spec, found)?;
-        let made = || -> Result<(), NetworkError> {
-            if found.is_none() {
-                let namespace = netns::create_routed(&self.layout, address);
-                let namespace = namespace.map_err(NetworkError::Routed)?;
-                netns::pin(pin, &namespace).map_err(NetworkError::Pin)?;
-            }
-            let mappings = mappings(spec, address);
-            self.table.add(&mappings).map_err(NetworkError::Table)
+        let made = || -> Result<Ipv4Addr, NetworkError> {
+            let claimed = self.claim(spec, found)?;
+            let address = match found {
+                Some(_) => claimed,
+                None => self.make(spec, claimed, pin)?,
+            };
+            self.map_ports(alloc, &mappings(spec, address))?;
+            Ok(address)
         };
-        if let Err(error) = made() {
-            let undone = self.release(alloc);
-            let unpinned = netns::unpin(pin);
-            if let (Err(_), _) | (_, Err(_)) = (&undone, &unpinned) {
-                tracing::warn!(%alloc, ?undone, ?unpinned, "a network was not undone");
+        match made() {
+            Ok(address) => Ok(NetworkStatus {
+                interface_name: INTERFACE.to_owned(),
+                address: address.to_string(),
+                ..NetworkStatus::default()
+            }),
+            Err(error) => {
+                let undone = self.release(alloc);
+                let unpinned = netns::unpin(pin);
+                if let (Err(_), _) | (_, Err(_)) = (&undone, &unpinned) {
+                    tracing::warn!(%alloc, ?undone, ?unpinned, "a network was not undone");
+                }
+                Err(error)
             }
-            return Err(error);
         }
-        Ok(NetworkStatus {
-            interface_name: INTERFACE.to_owned(),
-            address: address.to_string(),
-            ..NetworkStatus::default()
-        })
+    }
+
+    /// Makes the namespace and pins it. An address that something else still has (a namespace that
+    /// is going, another node) is passed over. Returns the address.
+    fn make(
+        &self,
+        spec: &AllocSpec,
+        claimed: Ipv4Addr,
+        pin: &Path,
+    ) -> Result<Ipv4Addr, NetworkError> {
+        let mut address = claimed;
+        for _ in 0..ADDRESSES_TRIED_MAX {
+            match netns::create_routed(&self.layout, address) {
+                Ok(namespace) => {
+                    netns::pin(pin, &namespace).map_err(NetworkError::Pin)?;
+                    return Ok(address);
+                }
+                Err(RoutedError::InUse { .. }) => {
+                    let mut state = self.state.lock();
+                    state.leaving.insert(address);
+                    address = self.take_address(&mut state)?;
+                    let mappings = mappings(spec, address);
+                    state.owners.insert(spec.id(), Owner { address, mappings });
+                }
+                Err(error) => return Err(NetworkError::Routed(error)),
+            }
+        }
+        Err(self.no_address())
+    }
+
+    fn map_ports(&self, alloc: AllocId, mappings: &[Mapping]) -> Result<(), NetworkError> {
+        self.table.add(mappings).map_err(NetworkError::Table)?;
+        // A client that keeps its port would go on talking to the former owner of ours.
+        if let Err(error) = netns::forget_flows(mappings) {
+            tracing::warn!(%alloc, error = %chain(&error), "flows to former owners of ports stay");
+        }
+        Ok(())
+    }
+
+    fn no_address(&self) -> NetworkError {
+        NetworkError::NoAddress {
+            subnet: self.layout.subnet().to_string(),
+        }
     }
 
     /// The address in the namespace that is pinned there.
@@ -196,9 +242,7 @@ impl Bridge {
                 state.pool.give_back(address);
             }
         }
-        state.pool.take().ok_or_else(|| NetworkError::NoAddress {
-            subnet: self.layout.subnet().to_string(),
-        })
+        state.pool.take().ok_or_else(|| self.no_address())
     }
 
     /// Takes the ports of an allocation away; its address is free once its link is gone.
