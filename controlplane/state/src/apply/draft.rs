@@ -312,7 +312,7 @@ impl Draft {
 /// What a job is doing. System jobs and templates of other jobs are running until they are
 /// stopped; any other job runs while one of its allocations does, is pending while an evaluation
 /// is, and is dead when everything it had is over. (Nomad's rule.)
-pub(crate) fn job_status(job: &Job, tally: Option<&JobTally>) -> JobStatus {
+pub(crate) fn job_status(job: &Job, tally: Option<JobTally>) -> JobStatus {
     if job.job_type == JobType::System || job.is_template() {
         return if job.stop {
             JobStatus::Dead

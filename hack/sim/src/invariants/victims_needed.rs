@@ -14,7 +14,7 @@ use crate::world::World;
 /// By how much the priority of the evicted is lower, at least.
 const PRIORITY_DELTA: i32 = 10;
 
-/// Other plans in the leader's hands: their room counts as taken, though the state does not show it.
+/// Other plans in the leader's hands: their room counts as taken before the state shows it.
 #[derive(Debug, Default)]
 pub(super) struct VictimsNeeded {
     /// Evaluations of which a part of the plan is in the log, and more may come.
