@@ -380,3 +380,40 @@ impl State {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_of_one_address_does_not_collide_with_that_of_every_address() {
+        let subnet = "10.1.2.0/24".parse().expect("a subnet");
+        let layout = Layout::new(subnet, 1).expect("a layout");
+        let bridge = Bridge::new(layout, Forwarding::Check, Availability::Present, None);
+        let (owner, other) = (AllocId::from_u128(1), AllocId::from_u128(2));
+        let on = |host: Option<[u8; 4]>, port| Mapping {
+            host: host.map(Ipv4Addr::from),
+            port,
+            address: Ipv4Addr::new(10, 1, 2, 3),
+            to: port,
+        };
+        let lan = Some([192, 168, 0, 1]);
+        let has = Owner {
+            address: Ipv4Addr::new(10, 1, 2, 3),
+            mappings: vec![on(None, 80), on(lan, 443)],
+        };
+        let mut state = bridge.state.lock();
+        state.owners.insert(owner, has);
+        for (wanted, taken) in [
+            (on(None, 80), true),
+            (on(lan, 80), false),
+            (on(lan, 443), true),
+            (on(None, 443), false),
+            (on(Some([192, 168, 0, 2]), 443), false),
+        ] {
+            let found = state.taken(other, &[wanted]);
+            assert_eq!(found, taken.then_some((wanted.port, owner)), "{wanted}");
+            assert_eq!(state.taken(owner, &[wanted]), None, "its own");
+        }
+    }
+}
