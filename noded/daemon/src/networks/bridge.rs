@@ -14,7 +14,7 @@ use protocol_model::{AllocId, NetworkStatus};
 
 use super::NetworkError;
 use super::open::{Availability, SubnetLock};
-use super::ports::mappings;
+use super::ports::{mappings, unmappable};
 
 /// The interface inside.
 const INTERFACE: &str = "eth0";
@@ -97,6 +97,12 @@ impl Bridge {
         if let Availability::Missing(reason) = &self.availability {
             let reason = reason.clone();
             return Err(NetworkError::NoBridge { reason });
+        }
+        if let Some(port) = unmappable(spec) {
+            return Err(NetworkError::Family {
+                label: port.label.clone(),
+                host_ip: port.host_ip.clone(),
+            });
         }
         let alloc = spec.id();
         let found = self.found(pin)?;
@@ -362,18 +368,52 @@ impl Bridge {
 }
 
 impl State {
-    /// A wanted port that another allocation has, and which.
+    /// A wanted port that another allocation has, and which. A port of one address comes before the
+    /// same one of every address, so that the two do not collide.
     fn taken(&self, alloc: AllocId, wanted: &[Mapping]) -> Option<(u16, AllocId)> {
         let others = self.owners.iter().filter(|(owner, _)| **owner != alloc);
         others.into_iter().find_map(|(owner, has)| {
-            let collides = |mapping: &&Mapping| {
-                wanted.iter().any(|want| {
-                    let hosts = want.host.is_none() || mapping.host.is_none();
-                    want.port == mapping.port && (hosts || want.host == mapping.host)
-                })
-            };
+            let key = |mapping: &Mapping| (mapping.host, mapping.port);
+            let collides = |mapping: &&Mapping| wanted.iter().any(|it| key(it) == key(mapping));
             let mapping = has.mappings.iter().find(collides)?;
             Some((mapping.port, *owner))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_of_one_address_does_not_collide_with_that_of_every_address() {
+        let subnet = "10.1.2.0/24".parse().expect("a subnet");
+        let layout = Layout::new(subnet, 1).expect("a layout");
+        let bridge = Bridge::new(layout, Forwarding::Check, Availability::Present, None);
+        let (owner, other) = (AllocId::from_u128(1), AllocId::from_u128(2));
+        let on = |host: Option<[u8; 4]>, port| Mapping {
+            host: host.map(Ipv4Addr::from),
+            port,
+            address: Ipv4Addr::new(10, 1, 2, 3),
+            to: port,
+        };
+        let lan = Some([192, 168, 0, 1]);
+        let has = Owner {
+            address: Ipv4Addr::new(10, 1, 2, 3),
+            mappings: vec![on(None, 80), on(lan, 443)],
+        };
+        let mut state = bridge.state.lock();
+        state.owners.insert(owner, has);
+        for (wanted, taken) in [
+            (on(None, 80), true),
+            (on(lan, 80), false),
+            (on(lan, 443), true),
+            (on(None, 443), false),
+            (on(Some([192, 168, 0, 2]), 443), false),
+        ] {
+            let found = state.taken(other, &[wanted]);
+            assert_eq!(found, taken.then_some((wanted.port, owner)), "{wanted}");
+            assert_eq!(state.taken(owner, &[wanted]), None, "its own");
+        }
     }
 }
