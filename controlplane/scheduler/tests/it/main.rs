@@ -5,6 +5,7 @@ mod concurrency;
 mod drain;
 mod ends;
 mod explain;
+mod multiregion;
 mod oracle;
 mod pace;
 mod placement;
