@@ -6,6 +6,7 @@ mod concurrency;
 mod drain;
 mod ends;
 mod explain;
+mod multiregion;
 mod oracle;
 mod pace;
 mod per_alloc;

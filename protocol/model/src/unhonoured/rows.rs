@@ -20,11 +20,6 @@ const fn row(block: &'static str, probe: super::Probe, effect: &'static str) -> 
 pub(super) const ROWS: &[Row] = &[
     // --- the job ---
     row(
-        "multiregion",
-        OfJob(|job| job.multiregion.is_some()),
-        "the job runs in this region only",
-    ),
-    row(
         "consul_namespace",
         OfJob(|job| !job.consul_namespace.is_empty()),
         "this release does not speak to Consul",

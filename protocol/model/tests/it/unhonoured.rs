@@ -53,12 +53,6 @@ fn every_block_without_effect_is_named_with_its_place() {
             "periodic > time_zone".to_owned(),
         ),
         (
-            json!({"Multiregion": {}}),
-            json!({}),
-            json!({}),
-            "multiregion".to_owned(),
-        ),
-        (
             json!({}),
             json!({"Services": [{}]}),
             json!({}),
