@@ -3,32 +3,32 @@
 //! costs one send and few receives.
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::Socket;
 use rustix::io::Errno;
 
 use crate::reply::{next_message, refusal};
-use crate::request::NetlinkError;
+use crate::request::{Message, NetlinkError};
 
 /// Largest datagram that is received. The kernel's largest here is a link of about 2 KiB.
 const DATAGRAM_BYTES: usize = 32 << 10;
 
 /// One request of a batch.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Step {
+pub(crate) struct Step<M = RouteNetlinkMessage> {
     /// The end of the sentence "the kernel refused to ...".
     pub(crate) operation: &'static str,
     /// Flags beside `NLM_F_REQUEST`.
     pub(crate) flags: u16,
-    pub(crate) message: RouteNetlinkMessage,
+    pub(crate) message: M,
     /// A refusal that is not a failure.
     pub(crate) tolerated: Option<Errno>,
 }
 
-impl Step {
-    pub(crate) const fn new(operation: &'static str, message: RouteNetlinkMessage) -> Self {
+impl<M> Step<M> {
+    pub(crate) const fn new(operation: &'static str, message: M) -> Self {
         Self {
             operation,
             flags: 0,
@@ -43,10 +43,7 @@ impl Step {
 ///
 /// # Errors
 /// The first refusal that is not tolerated. The steps behind it were handled all the same.
-pub(crate) fn run(
-    socket: &Socket,
-    steps: &[Step],
-) -> Result<Vec<RouteNetlinkMessage>, NetlinkError> {
+pub(crate) fn run<M: Message>(socket: &Socket, steps: &[Step<M>]) -> Result<Vec<M>, NetlinkError> {
     let operation = steps.first().map_or("do nothing", |step| step.operation);
     socket
         .send(&encode(steps), 0)
@@ -68,16 +65,17 @@ pub(crate) fn run(
 }
 
 /// The datagram of a batch. The sequence number of a step is its place, from 1.
-pub(crate) fn encode(steps: &[Step]) -> Vec<u8> {
+pub(crate) fn encode<M: Message>(steps: &[Step<M>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (sequence, step) in (1..).zip(steps) {
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | step.flags;
-        if is_last(sequence, steps) {
+        if usize::try_from(sequence) == Ok(steps.len()) {
             header.flags |= NLM_F_ACK;
         }
         header.sequence_number = sequence;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(step.message.clone()));
+        let mut message =
+            NetlinkMessage::new(header, NetlinkPayload::InnerMessage(step.message.clone()));
         message.finalize();
         let begin = bytes.len();
         bytes.resize(begin + message.buffer_len().next_multiple_of(4), 0);
@@ -86,22 +84,18 @@ pub(crate) fn encode(steps: &[Step]) -> Vec<u8> {
     bytes
 }
 
-fn is_last(sequence: u32, steps: &[Step]) -> bool {
-    usize::try_from(sequence) == Ok(steps.len())
-}
-
 /// The answers of the kernel to a batch so far, without any I/O.
 #[derive(Debug)]
-pub(crate) struct Answers {
+pub(crate) struct Answers<M = RouteNetlinkMessage> {
     /// How many steps there are; the answer to the last one ends the batch.
     steps: usize,
     is_complete: bool,
-    messages: Vec<RouteNetlinkMessage>,
+    messages: Vec<M>,
     /// Place of the step, from 0, and why the kernel refused it.
     refusals: Vec<(usize, Errno, Option<String>)>,
 }
 
-impl Answers {
+impl<M: NetlinkDeserializable> Answers<M> {
     pub(crate) const fn new(steps: usize) -> Self {
         Self {
             steps,
@@ -118,7 +112,7 @@ impl Answers {
     /// Takes the next datagram. Messages of other requests are passed over.
     pub(crate) fn on_datagram(&mut self, datagram: &[u8]) -> Result<(), String> {
         let mut rest = datagram;
-        while let Some(message) = next_message(&mut rest)? {
+        while let Some(message) = next_message::<M>(&mut rest)? {
             let (header, payload) = message.into_parts();
             let place = usize::try_from(header.sequence_number).unwrap_or(usize::MAX);
             if place == 0 || place > self.steps {
@@ -141,7 +135,7 @@ impl Answers {
         Ok(())
     }
 
-    fn into_result(self, steps: &[Step]) -> Result<Vec<RouteNetlinkMessage>, NetlinkError> {
+    fn into_result(self, steps: &[Step<M>]) -> Result<Vec<M>, NetlinkError> {
         for (place, errno, reason) in self.refusals {
             let step = &steps[place];
             if step.tolerated != Some(errno) {
@@ -178,7 +172,7 @@ mod tests {
     }
 
     fn answers(steps: &[Step], datagrams: &[Vec<u8>]) -> (bool, Option<String>) {
-        let mut answers = Answers::new(steps.len());
+        let mut answers = <Answers>::new(steps.len());
         for datagram in datagrams {
             answers.on_datagram(datagram).expect("netlink");
         }
@@ -192,7 +186,7 @@ mod tests {
         let bytes = encode(&[step("one"), step("two"), step("three")]);
         let messages: Vec<(u16, u32)> = {
             let mut rest = bytes.as_slice();
-            std::iter::from_fn(|| next_message(&mut rest).expect("netlink"))
+            std::iter::from_fn(|| next_message::<RouteNetlinkMessage>(&mut rest).expect("netlink"))
                 .map(|message| (message.header.flags, message.header.sequence_number))
                 .collect()
         };
@@ -247,9 +241,9 @@ mod tests {
             let mut odd = whole.clone();
             odd[cut] ^= 0xff;
             for datagram in [&whole[..cut], &odd] {
-                let _any = Answers::new(2).on_datagram(datagram);
+                let _any = <Answers>::new(2).on_datagram(datagram);
             }
         }
-        assert!(Answers::new(2).on_datagram(&[0; 16]).is_err());
+        assert!(<Answers>::new(2).on_datagram(&[0; 16]).is_err());
     }
 }

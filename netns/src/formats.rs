@@ -2,6 +2,7 @@
 //! Nothing is acted on.
 
 use crate::batch::Answers;
+use crate::conntrack::ConntrackMessage;
 use crate::reply::{BadReply, Progress, Reply};
 use crate::routed::{Layout, listing};
 use crate::{addresses, links, routes};
@@ -12,11 +13,20 @@ use crate::{addresses, links, routes};
 /// # Errors
 /// The datagram cannot be understood; in words.
 pub fn netlink_datagram(sequence: u32, datagram: &[u8]) -> Result<usize, String> {
-    let mut reply = Reply::new(sequence);
+    let mut reply = <Reply>::new(sequence);
     let progress = reply.on_datagram(datagram);
     // A batch of as many steps as the sequence number says, within reason.
-    let mut answers = Answers::new(usize::from(u8::try_from(sequence).unwrap_or(u8::MAX)));
+    let mut answers = <Answers>::new(usize::from(u8::try_from(sequence).unwrap_or(u8::MAX)));
     let of_batch = answers.on_datagram(datagram);
+    // As flows, too: the outer shape is the same.
+    let mut flows = Reply::<ConntrackMessage>::new(sequence);
+    if flows.on_datagram(datagram).is_ok() {
+        let _any: Vec<_> = flows
+            .into_messages()
+            .iter()
+            .map(ConntrackMessage::flow)
+            .collect();
+    }
     match progress {
         Err(BadReply::Malformed { reason }) => Err(reason),
         // An answer as any other.

@@ -31,6 +31,7 @@ mod sys;
 
 mod addresses;
 mod batch;
+mod conntrack;
 pub mod formats;
 mod links;
 mod namespace;
@@ -48,6 +49,6 @@ pub use request::NetlinkError;
 pub use routed::{
     AddressPool, Chain, Forwarding, ForwardingError, Layout, LayoutError, Mapping, NftError,
     Obstacle, ObstaclesError, RoutedError, Table, TableError, create_routed, enable_forwarding,
-    list_routed, obstacles,
+    forget_flows, list_routed, obstacles,
 };
 pub use routes::{DefaultInterface, Family, Route, default_interface, default_route, list_routes};

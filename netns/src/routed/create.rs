@@ -1,10 +1,11 @@
 //! Making a routed namespace, and finding those that exist.
 
 use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -55,6 +56,15 @@ pub enum RoutedError {
         #[source]
         source: NetlinkError,
     },
+    /// The inner end of the links cannot send, although both are up.
+    #[error("cannot activate the link of {address}")]
+    Activate {
+        /// The address.
+        address: Ipv4Addr,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
     /// A task would not be able to listen on ports below 1024.
     #[error("cannot set net.ipv4.ip_unprivileged_port_start in the network namespace of {address}")]
     PortStart {
@@ -94,9 +104,10 @@ fn create_here(layout: &Layout, address: Ipv4Addr) -> Result<OwnedFd, RoutedErro
         } => RoutedError::InUse { address, source },
         source => RoutedError::Wire { address, source },
     };
+    let activate = |source| RoutedError::Activate { address, source };
     let namespace_error = |source| RoutedError::Namespace { address, source };
     // A socket stays in the namespace that it was opened in: this one remains the host's.
-    let host = open().map_err(wire)?;
+    let host = open(NETLINK_ROUTE).map_err(wire)?;
     sys::unshare_network().map_err(|errno| namespace_error(NamespaceError::Create(errno)))?;
     let namespace = current().map_err(namespace_error)?;
 
@@ -108,10 +119,17 @@ fn create_here(layout: &Layout, address: Ipv4Addr) -> Result<OwnedFd, RoutedErro
             reason: "the answer has no link with a name and a number".to_owned(),
         })
     })?;
-    // The inner end first: the outer one has a carrier only when both are up.
-    let own = open().map_err(wire)?;
+    // The outer end last: a device that is switched on while its peer is on can send at once.
+    let own = open(NETLINK_ROUTE).map_err(wire)?;
     batch::run(&own, &plan::inside(address, ends.inside)).map_err(wire)?;
     batch::run(&host, &plan::outside(layout, address, ends.outside)).map_err(wire)?;
+    // The inner end got its carrier by that. The kernel handles this later, on a thread of its own,
+    // and until then drops what the device is to send.
+    match sys::settle_link(own.as_fd(), plan::INSIDE_NAME) {
+        Ok(true) => {}
+        Ok(false) => return Err(activate(Errno::NETDOWN)),
+        Err(errno) => return Err(activate(errno)),
+    }
     allow_all_ports().map_err(|source| RoutedError::PortStart { address, source })?;
     Ok(namespace)
 }

@@ -6,6 +6,7 @@
 //! | ports | jumped to | maps ports: those of one address first, then those of every local one |
 //! | prerouting, output | nat, dstnat | traffic from elsewhere, and from this host, goes to ports |
 //! | forward | filter | keeps others from ports of an allocation that are not mapped |
+//! | stray | postrouting, filter | keeps packets for addresses without a link on this host |
 //! | postrouting | nat, srcnat | masquerades |
 
 use super::mapping::{Element, Protocol};
@@ -24,7 +25,7 @@ pub(super) const MAPS: [(&str, &str); 4] = [
 ];
 
 /// The chains and where they are hooked in. `ports` comes before those that jump to it.
-const CHAINS: [(&str, &str); 6] = [
+const CHAINS: [(&str, &str); 7] = [
     (
         "guard",
         "type filter hook prerouting priority -300; policy accept;",
@@ -41,6 +42,10 @@ const CHAINS: [(&str, &str); 6] = [
     (
         "forward",
         "type filter hook forward priority 0; policy accept;",
+    ),
+    (
+        "stray",
+        "type filter hook postrouting priority 0; policy accept;",
     ),
     (
         "postrouting",
@@ -88,6 +93,7 @@ pub(super) fn ensure(layout: &Layout) -> String {
 
 /// The rules by chain, in order. The reason for each stands above it.
 fn rules(layout: &Layout) -> Vec<(&'static str, String)> {
+    let subnet = layout.subnet();
     // All links of this layout, and no other's: other nodes of this host have another tag.
     let ours = format!("\"{}*\"", layout.link_prefix());
     let rule = |chain, text: &str| (chain, text.replace("OURS", &ours));
@@ -121,12 +127,27 @@ fn rules(layout: &Layout) -> Vec<(&'static str, String)> {
                 "iifname OURS fib daddr . iif oif exists meta mark set meta mark or {HAIRPIN}"
             ),
         ),
+        // No link has this address: its allocation ended. The default route is not for it.
+        rule(
+            "forward",
+            &format!("ip daddr {subnet} oifname != OURS meta l4proto tcp reject with tcp reset"),
+        ),
+        rule(
+            "forward",
+            &format!("ip daddr {subnet} oifname != OURS reject with icmp type host-unreachable"),
+        ),
         rule("forward", "oifname != OURS return"),
         // Allocations may reach each other, as on a bridge.
         rule("forward", "iifname OURS accept"),
         rule("forward", "ct state established,related accept"),
         rule("forward", "ct status dnat accept"),
         rule("forward", "drop"),
+        // The same for packets of this host. They cannot be refused here, but only here it is known
+        // where a mapped one leaves.
+        rule(
+            "stray",
+            &format!("ip daddr {subnet} oifname != OURS oifname != \"lo\" drop"),
+        ),
         rule("postrouting", "ip saddr @subnet oifname != OURS masquerade"),
         // The other end could not answer to 127.0.0.1.
         rule(

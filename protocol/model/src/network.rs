@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::canonical::defaults::HOST_NETWORK;
 use crate::nullable;
 use crate::nullable::or_default;
 
@@ -101,6 +102,21 @@ pub struct Port {
         deserialize_with = "or_default"
     )]
     pub ignore_collision: bool,
+}
+
+impl Port {
+    /// The name of its host network.
+    pub fn host_network(&self) -> &str {
+        match self.host_network.as_str() {
+            "" => HOST_NETWORK,
+            name => name,
+        }
+    }
+
+    /// Whether it is on the default host network.
+    pub fn is_on_default(&self) -> bool {
+        self.host_network() == HOST_NETWORK
+    }
 }
 
 /// Name resolution inside the tasks.

@@ -30,6 +30,7 @@ mod large;
 mod lists;
 mod majority;
 mod moves;
+mod multiregion;
 mod node_calls;
 mod node_pools;
 mod node_streams;

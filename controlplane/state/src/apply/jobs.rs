@@ -68,6 +68,7 @@ impl Draft {
             .is_some_and(|existing| existing.spec == spec && existing.job.stop == job.stop);
         if !unchanged {
             self.put_new_version(&key, Job::clone(&job), spec, submission);
+            self.begin_multiregion(&key, eval.as_ref());
         } else if submission.is_some() {
             // Another text that says the same.
             self.put_submission(&key, submission);

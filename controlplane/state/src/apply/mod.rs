@@ -14,6 +14,7 @@ mod gc;
 mod jobs;
 mod lease;
 mod liveness;
+mod multiregion;
 mod node_evals;
 mod nodes;
 mod periodic;

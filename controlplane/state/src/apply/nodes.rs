@@ -61,6 +61,8 @@ pub(crate) fn take_facts(node: &mut Node, facts: &Node) -> FactsChange {
         computed_class,
         drivers,
         host_volumes,
+        // Their addresses, which decide, are in the node's resources.
+        host_networks,
         drain: _,
         drain_strategy: _,
         last_drain: _,
@@ -86,6 +88,7 @@ pub(crate) fn take_facts(node: &mut Node, facts: &Node) -> FactsChange {
     node.computed_class.clone_from(computed_class);
     node.drivers.clone_from(drivers);
     node.host_volumes.clone_from(host_volumes);
+    node.host_networks.clone_from(host_networks);
     let same = before.datacenter == node.datacenter
         // Jobs may ask for a node by its name.
         && before.name == node.name

@@ -11,6 +11,7 @@ mod gc;
 mod harness;
 mod jobs;
 mod leases;
+mod multiregion;
 mod periodic;
 mod plans;
 mod pools;

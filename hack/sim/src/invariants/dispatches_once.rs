@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 
 use controlplane_state::command::{ChildJob, PlanApply};
 use controlplane_state::{Applied, Command, Launched, Outcome, Snapshot};
+use noded_core::RunKey;
 use protocol_model::{EvalStatus, JobKey};
 
 use super::{Invariant, Observation};
+use crate::event::NodeIx;
 use crate::schedule::jobs;
 use crate::world::World;
 
@@ -63,6 +65,7 @@ impl Invariant for DispatchesOnce {
                 }
                 Ok(())
             }
+            Observation::Spawned { node, run } => self.on_run(world, node, run),
             Observation::Dispatched { token, launched } => self.on_told(token, launched),
             Observation::Second | Observation::Rested => self.all_there(world),
             _ => Ok(()),
@@ -126,6 +129,25 @@ impl DispatchesOnce {
             }
         }
         Ok(())
+    }
+
+    /// A host runs a child with the payload that its dispatch brought.
+    fn on_run(&self, world: &World, node: NodeIx, run: &RunKey) -> Result<(), String> {
+        let core = world.node(node).core.as_ref();
+        let Some(job) = core.and_then(|core| Some(core.alloc(run.alloc)?.spec().job())) else {
+            return Ok(());
+        };
+        let Some(child) = self.made.get(&job.key()) else {
+            return Ok(());
+        };
+        let payload = job.payload.clone();
+        if payload == Some(jobs::payload(child.token)) {
+            return Ok(());
+        }
+        let token = child.token;
+        Err(format!(
+            "n{node} runs {run} of token {token} with {payload:?}"
+        ))
     }
 
     fn on_told(&self, token: u32, launched: &Launched) -> Result<(), String> {

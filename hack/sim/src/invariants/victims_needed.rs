@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use controlplane_state::command::{Change, PlanApply, Preempted};
 use controlplane_state::{Command, Outcome, Snapshot, Usage};
-use protocol_model::{AllocId, Allocation, EvalId, NodeId};
+use protocol_model::{AllocId, Allocation, DesiredStatus, EvalId, NodeId};
 
 use super::{Invariant, Observation};
 use crate::node_ids::node_ix;
@@ -14,10 +14,13 @@ use crate::world::World;
 /// By how much the priority of the evicted is lower, at least.
 const PRIORITY_DELTA: i32 = 10;
 
-/// Evaluations of which a part of the plan is in the log, and more may come.
+/// Other plans in the leader's hands: their room counts as taken before the state shows it.
 #[derive(Debug, Default)]
 pub(super) struct VictimsNeeded {
+    /// Evaluations of which a part of the plan is in the log, and more may come.
     open: BTreeSet<EvalId>,
+    /// The newest entry with a plan that was refused.
+    refused_at: u64,
 }
 
 impl Invariant for VictimsNeeded {
@@ -40,10 +43,12 @@ impl Invariant for VictimsNeeded {
             return Ok(());
         };
         if applied.outcome != Outcome::PlanApplied {
+            self.refused_at = applied.index;
             return Ok(());
         }
         for victim in &plan.preempted {
             is_less_important(before, plan, *victim)?;
+            says_why(before, after, *victim)?;
         }
         let named = plan.preempted.iter().map(|victim| victim.id);
         let awaited = plan.placed.iter().flat_map(|it| &it.preempted_allocations);
@@ -54,14 +59,13 @@ impl Invariant for VictimsNeeded {
         let nodes = plan.preempted.iter();
         let nodes = nodes.filter_map(|victim| Some(before.alloc(victim.id)?.node_id));
         let nodes: BTreeSet<NodeId> = nodes.collect();
-        // Room that another plan in hand takes is taken, though the state does not show it yet.
         let is_open = |id: &EvalId| {
             let eval = before.eval(*id);
             eval.is_some_and(|eval| !eval.status.is_terminal())
         };
         self.open.retain(is_open);
         self.open.extend(plan.eval_id);
-        if self.open.len() > 1 {
+        if self.open.len() > 1 || self.refused_at > plan.snapshot_index {
             return Ok(());
         }
         nodes
@@ -88,6 +92,24 @@ fn is_less_important(before: &Snapshot, plan: &PlanApply, one: Preempted) -> Res
         )),
         _ => Ok(()),
     }
+}
+
+/// Whether a victim that this very entry ends names the allocation that it has to go for.
+fn says_why(before: &Snapshot, after: &Snapshot, one: Preempted) -> Result<(), String> {
+    let lived = before.alloc(one.id).is_some_and(|alloc| !alloc.terminal());
+    let Some(victim) = after.alloc(one.id).filter(|_| lived) else {
+        return Ok(());
+    };
+    let named = victim.preempted_by_allocation == Some(one.by);
+    if named && victim.desired_status == DesiredStatus::Evict {
+        return Ok(());
+    }
+    Err(format!(
+        "{} is evicted for {} and says {:?}",
+        one.id.short(),
+        one.by.short(),
+        victim.desired_status
+    ))
 }
 
 /// Whether somebody is asked to look at the job of one that this very entry ends.

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use netns::{Forwarding, Layout, Obstacle, enable_forwarding, obstacles, within};
 
 use super::Host;
-use super::host::{OWN, ask, run_in, serve};
+use super::host::{OWN, ask, read_in, run_in, serve};
 
 /// Foreign objects on a host: a firewall, another node's table, links and routes.
 const PLANTED: &str = "
@@ -99,15 +99,8 @@ fn link_of_somebody_else_with_our_name_is_untouched() {
         "{refused:?}"
     );
     assert_eq!(host.run(&["ip", "-d", "-o", "link"]), before);
-    assert_eq!(
-        host.run(&[
-            "sysctl",
-            "-n",
-            "net.ipv4.conf.dv1a2bac1a4005.route_localnet"
-        ])
-        .trim(),
-        "0"
-    );
+    let path = "/proc/sys/net/ipv4/conf/dv1a2bac1a4005/route_localnet";
+    assert_eq!(read_in(&host.namespace, path), "0");
 }
 
 fn found(host: &Host, forwarding: Forwarding) -> Vec<Obstacle> {

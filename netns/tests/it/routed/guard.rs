@@ -7,7 +7,7 @@ use std::time::Duration;
 use netns::within;
 
 use super::Host;
-use super::host::{Allocation, ask, ask_in_vain, run_in, serve};
+use super::host::{Allocation, ask, ask_in_vain, run_in, serve, write_in};
 
 const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
@@ -17,11 +17,12 @@ fn with_the_hosts_loopback(host: &Host) -> Allocation {
     for command in [
         "ip address del 127.0.0.1/8 dev lo",
         "ip route add 127.0.0.1/32 via 169.254.1.1 dev eth0 onlink",
-        "sysctl -qw net.ipv4.conf.eth0.route_localnet=1",
     ] {
         let words: Vec<&str> = command.split(' ').collect();
         run_in(&hostile.namespace, &words);
     }
+    let path = "/proc/sys/net/ipv4/conf/eth0/route_localnet";
+    write_in(&hostile.namespace, path, "1");
     hostile
 }
 

@@ -57,9 +57,7 @@ impl Host {
 
     /// Writes a setting of the host's network.
     pub(super) fn write(&self, path: &str, value: &str) {
-        within(&self.namespace, || std::fs::write(path, value))
-            .expect("entered")
-            .expect("written");
+        write_in(&self.namespace, path, value);
     }
 
     /// An allocation with the address whose last byte this is.
@@ -104,6 +102,19 @@ pub(super) fn run_in(namespace: &OwnedFd, command: &[&str]) -> String {
         text(&output.stderr)
     );
     text(&output.stdout)
+}
+
+/// Writes a file of /proc/sys/net, which is the namespace's own.
+pub(super) fn write_in(namespace: &OwnedFd, path: &str, value: &str) {
+    within(namespace, || std::fs::write(path, value))
+        .expect("entered")
+        .expect("written");
+}
+
+/// Reads such a file.
+pub(super) fn read_in(namespace: &OwnedFd, path: &str) -> String {
+    let text = within(namespace, || std::fs::read_to_string(path));
+    text.expect("entered").expect("read").trim().to_owned()
 }
 
 /// Serves TCP and UDP on every address of a namespace, for the rest of the test's process: each

@@ -1,13 +1,13 @@
 //! Routed namespaces: their inside, their outside, and their end.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use netns::{RoutedError, create_routed, list_routed, within};
 
 use super::Host;
-use super::host::{ask, run_in, serve};
+use super::host::{ask, read_in, run_in, serve};
 
 /// How long the kernel may take to remove links whose namespaces are gone.
 const REMOVAL_MAX: Duration = Duration::from_secs(60);
@@ -21,9 +21,9 @@ fn inside_has_one_address_one_route_and_no_port_is_privileged() {
         run_in(&allocation.namespace, &words)
     };
     let routes = inside("ip -4 route");
-    // The kernel tells a carrier a moment after it is there.
+    // Not `linkdown`: the kernel has processed the carrier.
     assert_eq!(
-        routes.trim().trim_end_matches(" linkdown"),
+        routes.trim(),
         "default via 169.254.1.1 dev eth0 proto static onlink"
     );
     let addresses = inside("ip -o address show dev eth0");
@@ -36,8 +36,8 @@ fn inside_has_one_address_one_route_and_no_port_is_privileged() {
     );
     let loopback = inside("ip -o address show dev lo");
     assert!(loopback.contains(" 127.0.0.1/8 "), "{loopback}");
-    let start = inside("sysctl -n net.ipv4.ip_unprivileged_port_start");
-    assert_eq!(start.trim(), "0");
+    let path = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
+    assert_eq!(read_in(&allocation.namespace, path), "0");
 }
 
 #[test]
@@ -57,8 +57,8 @@ fn outside_has_the_gateway_a_host_route_and_a_strict_link() {
         format!("172.26.64.5 dev {link} lladdr 02:d5:ac:1a:40:05 PERMANENT")
     );
     let setting = |device: &str, name: &str| {
-        let key = format!("net.ipv4.conf.{device}.{name}");
-        host.run(&["sysctl", "-n", &key]).trim().to_owned()
+        let path = format!("/proc/sys/net/ipv4/conf/{device}/{name}");
+        read_in(&host.namespace, &path)
     };
     assert_eq!(setting(link, "rp_filter"), "1");
     assert_eq!(setting(link, "route_localnet"), "1");
@@ -145,5 +145,48 @@ fn wait_until_gone(host: &Host) {
     while !listed(host).is_empty() {
         assert!(begin.elapsed() < REMOVAL_MAX, "left: {:?}", listed(host));
         std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn namespaces_made_at_the_same_time_are_all_reachable() {
+    let Some(host) = Host::new() else { return };
+    let all: Vec<_> = std::thread::scope(|scope| {
+        let begun: Vec<_> = (2..50)
+            .map(|last| (last, &host))
+            .map(|(last, host)| scope.spawn(move || host.allocation(last)))
+            .collect();
+        let made = begun.into_iter().map(|one| one.join().expect("made"));
+        made.collect()
+    });
+    for one in &all {
+        serve(&one.namespace, (one.address, 80), "one");
+        ask(&host.namespace, (one.address, 80)).expect("an answer");
+    }
+    assert_eq!(listed(&host).len(), all.len());
+}
+
+#[test]
+fn first_packets_in_both_directions_arrive() {
+    let Some(host) = Host::new() else { return };
+    let gateway = host.layout.gateway();
+    for last in 2..102 {
+        let one = host.allocation(last);
+        let [outside, inside] = [(&host, None), (&host, Some(&one))].map(|(host, one)| {
+            let (namespace, address) = one.map_or((&host.namespace, gateway), |one| {
+                (&one.namespace, one.address)
+            });
+            let bound = within(namespace, || UdpSocket::bind((address, 0)));
+            bound.expect("entered").expect("bound")
+        });
+        for (from, to) in [(&inside, &outside), (&outside, &inside)] {
+            let at = to.local_addr().expect("an address");
+            from.send_to(&[last], at).expect("sent");
+            to.set_read_timeout(Some(Duration::from_secs(5)))
+                .expect("set");
+            let mut byte = [0];
+            to.recv(&mut byte)
+                .unwrap_or_else(|error| panic!("{at}, {last}: {error}"));
+        }
     }
 }

@@ -84,3 +84,30 @@ fn allocation_reaches_the_machine_with_the_hosts_address() {
     assert_eq!(ask(&client.namespace, at).expect("tcp"), expected);
     assert_eq!(ask_udp(&client.namespace, at).expect("udp"), expected);
 }
+
+#[test]
+fn packets_for_an_address_without_an_allocation_do_not_leave_the_host() {
+    let Some(host) = Host::new() else { return };
+    let machine = machine(&host);
+    let gone = Ipv4Addr::new(172, 26, 64, 77);
+    run_in(
+        &machine,
+        &["ip", "address", "add", "172.26.64.77/32", "dev", "lo"],
+    );
+    serve(&machine, (gone, 80), "machine");
+    host.run(&["ip", "route", "add", "default", "via", "198.51.100.2"]);
+    let client = host.allocation(5);
+    let at = (gone, 80);
+    let refused = ask_in_vain(&client.namespace, at);
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    let refused = ask_in_vain(&host.namespace, at);
+    assert_eq!(refused.kind(), std::io::ErrorKind::TimedOut);
+
+    for chain in ["forward", "stray"] {
+        host.run(&["nft", "flush", "chain", "inet", &host.layout.table(), chain]);
+    }
+    for from in [&client.namespace, &host.namespace] {
+        let control = ask(from, at).expect("the control bites");
+        assert_eq!(control, format!("machine {UPLINK}"));
+    }
+}

@@ -2,6 +2,11 @@
 
 use std::net::Ipv4Addr;
 
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use netns::{forget_flows, within};
+
 use super::Host;
 use super::host::{OWN, ask, ask_udp, serve};
 
@@ -64,4 +69,43 @@ fn allocation_reaches_itself_through_the_host() {
         ask_udp(&web.namespace, (OWN, 20000)).expect("udp"),
         expected
     );
+}
+
+#[test]
+fn udp_client_follows_a_port_to_its_next_allocation() {
+    let Some(host) = Host::new() else { return };
+    let (one, two, client) = (host.allocation(5), host.allocation(6), host.allocation(7));
+    serve(&one.namespace, (ANY, 80), "one");
+    serve(&two.namespace, (ANY, 80), "two");
+    let socket = within(&client.namespace, || UdpSocket::bind((ANY, 5000)));
+    let socket = socket.expect("entered").expect("bound");
+    let limit = Some(Duration::from_secs(5));
+    socket.set_read_timeout(limit).expect("set");
+    socket.connect((OWN, 20000)).expect("connected");
+    let name = || {
+        let mut bytes = [0; 64];
+        socket.send(&[0]).expect("sent");
+        let length = socket.recv(&mut bytes).expect("an answer");
+        String::from_utf8_lossy(&bytes[..length])
+            .split(' ')
+            .next()
+            .map(str::to_owned)
+    };
+    let former = host.map(20000, &one, 80);
+    assert_eq!(name().as_deref(), Some("one"));
+    host.inside(|table| table.remove(&[former]))
+        .expect("removed");
+    let mapping = host.map(20000, &two, 80);
+    assert_eq!(
+        name().as_deref(),
+        Some("one"),
+        "the control: the flow goes on"
+    );
+    let forgotten = || {
+        host.inside(|_| forget_flows(&[mapping]))
+            .expect("forgotten")
+    };
+    assert_eq!(forgotten(), 1);
+    assert_eq!(name().as_deref(), Some("two"));
+    assert_eq!(forgotten(), 0, "it leads where the mapping says");
 }

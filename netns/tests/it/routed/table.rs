@@ -157,3 +157,36 @@ fn port_of_one_address_comes_before_that_of_every_address() {
     assert_eq!(name(OWN).as_deref(), Some("two"));
     assert_eq!(name(Ipv4Addr::LOCALHOST).as_deref(), Some("one"));
 }
+
+#[test]
+fn changes_at_the_same_time_all_happen() {
+    let Some(host) = Host::new() else { return };
+    let ports = |first: u16| -> Vec<Mapping> {
+        (first..first + 8)
+            .map(|port| mapping(None, port, 5))
+            .collect()
+    };
+    let change = |first: u16| {
+        host.inside(|table| {
+            for kept in ports(first) {
+                let passing = mapping(None, kept.port + 10_000, 6);
+                table.add(&[kept, passing]).expect("added");
+                assert!(table.list().expect("listed").contains(&kept));
+                table.remove(&[passing]).expect("removed");
+            }
+        });
+    };
+    let starts = [20_000, 20_100, 20_200, 20_300];
+    std::thread::scope(|scope| {
+        for first in starts {
+            scope.spawn(move || change(first));
+        }
+        host.inside(|table| {
+            for _ in 0..8 {
+                table.ensure().expect("ensured");
+            }
+        });
+    });
+    let expected: Vec<Mapping> = starts.into_iter().flat_map(ports).collect();
+    assert_eq!(host.inside(|table| table.list()).expect("listed"), expected);
+}

@@ -245,15 +245,27 @@ fn resource_variables(alloc: &Allocation, task: &str) -> BTreeMap<String, String
         set("NOMAD_CPU_LIMIT", given.cpu.cpu_shares.to_string());
     }
     if !given.cpu.reserved_cores.is_empty() {
-        let cores: Vec<String> = given
-            .cpu
-            .reserved_cores
-            .iter()
-            .map(u16::to_string)
-            .collect();
-        set("NOMAD_CPU_CORES", cores.join(","));
+        set("NOMAD_CPU_CORES", core_list(&given.cpu.reserved_cores));
     }
     variables
+}
+
+/// Cores as the kernel's lists have them: `0-2,5`.
+pub fn core_list(cores: &[u16]) -> String {
+    let mut cores = cores.to_vec();
+    cores.sort_unstable();
+    let mut ranges: Vec<(u16, u16)> = Vec::new();
+    for core in cores {
+        match ranges.last_mut() {
+            Some((_, last)) if core <= last.saturating_add(1) => *last = core,
+            Some(_) | None => ranges.push((core, core)),
+        }
+    }
+    let texts = ranges.iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    texts.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

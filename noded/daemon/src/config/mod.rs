@@ -1,8 +1,9 @@
 //! `noded --config FILE`: the file as written ([`ConfigFile`]), and what it comes to ([`Config`]).
 
+mod bridge;
 mod drivers;
 mod file;
-mod network;
+mod networks;
 mod ranges;
 mod reload;
 mod upkeep;
@@ -16,18 +17,21 @@ use noded_keeper::client::Starter;
 use noded_keeper::paths::DEFAULT_RUNTIME_DIRECTORY;
 use protocol_transport::{Region, Secret};
 
+pub use bridge::{NetworkBlock, NetworkSettings};
 pub use drivers::{DENIED_GIDS, DENIED_UIDS, DriverSettings, Drivers, HOST_IPC, HOST_PIDS};
 pub use file::{
-    ConfigFile, DriverBlock, HostVolumeBlock, ParseError, PluginBlock, ReservedBlock, TlsBlock,
+    ConfigFile, DriverBlock, HostNetworkBlock, HostVolumeBlock, ParseError, PluginBlock,
+    ReservedBlock, TlsBlock,
 };
-pub use network::{NetworkBlock, NetworkSettings};
+pub use networks::HostNetworkFilter;
+use networks::host_networks;
 pub use ranges::Ranges;
 pub use reload::{LiveConfig, Reload, reload};
 pub use upkeep::Upkeep;
 use values::{
     absolute, cgroup_base, chroot_paths, dynamic_ports, host_name, host_volumes, join_token,
-    keeper_binary, kill_timeout_max, log_level, masked_paths, reserved, servers, task_open_files,
-    task_pids_max,
+    keeper_binary, kill_timeout_max, log_level, masked_paths, reservable_cores, reserved, servers,
+    task_open_files, task_pids_max,
 };
 
 /// Where a server on the same host has its configuration, keys and state, as docs/install.md and
@@ -82,6 +86,10 @@ pub struct Config {
     pub host_volumes: BTreeMap<String, HostVolumeBlock>,
     /// The addresses of networks of mode bridge.
     pub network: NetworkSettings,
+    /// Host networks by name, besides the default one.
+    pub host_networks: BTreeMap<String, HostNetworkFilter>,
+    /// Cores that jobs may reserve; `None` for all.
+    pub reservable_cores: Option<Ranges>,
     /// Host paths that an `exec` task sees.
     pub chroot_paths: Vec<PathBuf>,
     /// Files and directories that no `exec` task sees, besides [`Config::own_paths`].
@@ -212,6 +220,8 @@ impl Config {
                 &file.network,
                 file.bridge_network_subnet.as_deref(),
             )?,
+            host_networks: host_networks(file.host_network)?,
+            reservable_cores: reservable_cores(file.reservable_cores.as_deref())?,
             chroot_paths: chroot_paths(file.chroot_paths)?,
             masked_paths: masked_paths(file.masked_paths)?,
             task_open_files: task_open_files(file.task_open_files)?,

@@ -19,6 +19,7 @@ pub(super) fn limits(start: &StartTask, pids_max: u32, memory: bool) -> CgroupLi
         return limits;
     };
     limits.cpu_weight = Some(cpu_weight(given.cpu.cpu_shares));
+    limits.cpus.clone_from(&given.cpu.reserved_cores);
     if memory {
         limit_memory(&mut limits, &given.memory);
     }

@@ -117,7 +117,12 @@ impl Executor {
                 let run = task.run.clone();
                 match self.start(*task).await {
                     // Keeper's event says that it started.
-                    Ok(()) => Vec::new(),
+                    Ok(None) => Vec::new(),
+                    Ok(Some(message)) => {
+                        let kind = TaskEventKind::Driver;
+                        let event = RunEvent::Message { kind, message };
+                        vec![Event::Run { run, event }]
+                    }
                     Err(failed) => vec![Event::Run {
                         run,
                         event: failed.into(),

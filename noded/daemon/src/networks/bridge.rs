@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use netns::{AddressPool, Forwarding, Layout, Mapping, Table};
+use netns::{AddressPool, Forwarding, Layout, Mapping, RoutedError, Table};
 use noded_core::AllocSpec;
 use parking_lot::{Condvar, Mutex};
 use protocol_error_chain::chain;
@@ -14,10 +14,12 @@ use protocol_model::{AllocId, NetworkStatus};
 
 use super::NetworkError;
 use super::open::{Availability, SubnetLock};
-use super::ports::mappings;
+use super::ports::{mappings, unmappable};
 
 /// The interface inside.
 const INTERFACE: &str = "eth0";
+/// Addresses that are tried for one allocation before it fails.
+const ADDRESSES_TRIED_MAX: usize = 16;
 /// How long a port is waited for that an ended allocation is about to give back.
 const PORT_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -96,31 +98,81 @@ impl Bridge {
             let reason = reason.clone();
             return Err(NetworkError::NoBridge { reason });
         }
+        if let Some(port) = unmappable(spec) {
+            return Err(NetworkError::Family {
+                label: port.label.clone(),
+                host_ip: port.host_ip.clone(),
+            });
+        }
         let alloc = spec.id();
         let found = self.found(pin)?;
-        let address = self.claim(spec, found)?;
-        let made = || -> Result<(), NetworkError> {
-            if found.is_none() {
-                let namespace = netns::create_routed(&self.layout, address);
-                let namespace = namespace.map_err(NetworkError::Routed)?;
-                netns::pin(pin, &namespace).map_err(NetworkError::Pin)?;
-            }
-            let mappings = mappings(spec, address);
-            self.table.add(&mappings).map_err(NetworkError::Table)
+        let made = || -> Result<Ipv4Addr, NetworkError> {
+            let claimed = self.claim(spec, found)?;
+            let address = match found {
+                Some(_) => claimed,
+                None => self.make(spec, claimed, pin)?,
+            };
+            self.map_ports(alloc, &mappings(spec, address))?;
+            Ok(address)
         };
-        if let Err(error) = made() {
-            let undone = self.release(alloc);
-            let unpinned = netns::unpin(pin);
-            if let (Err(_), _) | (_, Err(_)) = (&undone, &unpinned) {
-                tracing::warn!(%alloc, ?undone, ?unpinned, "a network was not undone");
+        match made() {
+            Ok(address) => Ok(NetworkStatus {
+                interface_name: INTERFACE.to_owned(),
+                address: address.to_string(),
+                ..NetworkStatus::default()
+            }),
+            Err(error) => {
+                let undone = self.release(alloc);
+                let unpinned = netns::unpin(pin);
+                if let (Err(_), _) | (_, Err(_)) = (&undone, &unpinned) {
+                    tracing::warn!(%alloc, ?undone, ?unpinned, "a network was not undone");
+                }
+                Err(error)
             }
-            return Err(error);
         }
-        Ok(NetworkStatus {
-            interface_name: INTERFACE.to_owned(),
-            address: address.to_string(),
-            ..NetworkStatus::default()
-        })
+    }
+
+    /// Makes the namespace and pins it. An address that something else still has (a namespace that
+    /// is going, another node) is passed over. Returns the address.
+    fn make(
+        &self,
+        spec: &AllocSpec,
+        claimed: Ipv4Addr,
+        pin: &Path,
+    ) -> Result<Ipv4Addr, NetworkError> {
+        let mut address = claimed;
+        for _ in 0..ADDRESSES_TRIED_MAX {
+            match netns::create_routed(&self.layout, address) {
+                Ok(namespace) => {
+                    netns::pin(pin, &namespace).map_err(NetworkError::Pin)?;
+                    return Ok(address);
+                }
+                Err(RoutedError::InUse { .. }) => {
+                    let mut state = self.state.lock();
+                    state.leaving.insert(address);
+                    address = self.take_address(&mut state)?;
+                    let mappings = mappings(spec, address);
+                    state.owners.insert(spec.id(), Owner { address, mappings });
+                }
+                Err(error) => return Err(NetworkError::Routed(error)),
+            }
+        }
+        Err(self.no_address())
+    }
+
+    fn map_ports(&self, alloc: AllocId, mappings: &[Mapping]) -> Result<(), NetworkError> {
+        self.table.add(mappings).map_err(NetworkError::Table)?;
+        // A client that keeps its port would go on talking to the former owner of ours.
+        if let Err(error) = netns::forget_flows(mappings) {
+            tracing::warn!(%alloc, error = %chain(&error), "flows to former owners of ports stay");
+        }
+        Ok(())
+    }
+
+    fn no_address(&self) -> NetworkError {
+        NetworkError::NoAddress {
+            subnet: self.layout.subnet().to_string(),
+        }
     }
 
     /// The address in the namespace that is pinned there.
@@ -196,9 +248,7 @@ impl Bridge {
                 state.pool.give_back(address);
             }
         }
-        state.pool.take().ok_or_else(|| NetworkError::NoAddress {
-            subnet: self.layout.subnet().to_string(),
-        })
+        state.pool.take().ok_or_else(|| self.no_address())
     }
 
     /// Takes the ports of an allocation away; its address is free once its link is gone.
@@ -318,18 +368,52 @@ impl Bridge {
 }
 
 impl State {
-    /// A wanted port that another allocation has, and which.
+    /// A wanted port that another allocation has, and which. A port of one address comes before the
+    /// same one of every address, so that the two do not collide.
     fn taken(&self, alloc: AllocId, wanted: &[Mapping]) -> Option<(u16, AllocId)> {
         let others = self.owners.iter().filter(|(owner, _)| **owner != alloc);
         others.into_iter().find_map(|(owner, has)| {
-            let collides = |mapping: &&Mapping| {
-                wanted.iter().any(|want| {
-                    let hosts = want.host.is_none() || mapping.host.is_none();
-                    want.port == mapping.port && (hosts || want.host == mapping.host)
-                })
-            };
+            let key = |mapping: &Mapping| (mapping.host, mapping.port);
+            let collides = |mapping: &&Mapping| wanted.iter().any(|it| key(it) == key(mapping));
             let mapping = has.mappings.iter().find(collides)?;
             Some((mapping.port, *owner))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_of_one_address_does_not_collide_with_that_of_every_address() {
+        let subnet = "10.1.2.0/24".parse().expect("a subnet");
+        let layout = Layout::new(subnet, 1).expect("a layout");
+        let bridge = Bridge::new(layout, Forwarding::Check, Availability::Present, None);
+        let (owner, other) = (AllocId::from_u128(1), AllocId::from_u128(2));
+        let on = |host: Option<[u8; 4]>, port| Mapping {
+            host: host.map(Ipv4Addr::from),
+            port,
+            address: Ipv4Addr::new(10, 1, 2, 3),
+            to: port,
+        };
+        let lan = Some([192, 168, 0, 1]);
+        let has = Owner {
+            address: Ipv4Addr::new(10, 1, 2, 3),
+            mappings: vec![on(None, 80), on(lan, 443)],
+        };
+        let mut state = bridge.state.lock();
+        state.owners.insert(owner, has);
+        for (wanted, taken) in [
+            (on(None, 80), true),
+            (on(lan, 80), false),
+            (on(lan, 443), true),
+            (on(None, 443), false),
+            (on(Some([192, 168, 0, 2]), 443), false),
+        ] {
+            let found = state.taken(other, &[wanted]);
+            assert_eq!(found, taken.then_some((wanted.port, owner)), "{wanted}");
+            assert_eq!(state.taken(owner, &[wanted]), None, "its own");
+        }
     }
 }

@@ -63,6 +63,17 @@ pub enum NetworkError {
         /// The subnet.
         subnet: String,
     },
+    /// A port is on an address that networks of mode bridge do not map.
+    #[error(
+        "port {label:?} is on {host_ip} of its host network, and networks of mode bridge have IPv4 \
+         alone; use another host_network, or mode host"
+    )]
+    Family {
+        /// The port's label.
+        label: String,
+        /// The address.
+        host_ip: String,
+    },
     /// Another allocation of this node still has the port.
     #[error("port {port} is still mapped to allocation {owner}")]
     PortTaken {

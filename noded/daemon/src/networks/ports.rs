@@ -32,6 +32,12 @@ pub(super) fn mappings(spec: &AllocSpec, address: Ipv4Addr) -> Vec<Mapping> {
     given.filter_map(mapping).collect()
 }
 
+/// A port on an address of the host that no mapping can have: networks of mode bridge have IPv4.
+pub(super) fn unmappable(spec: &AllocSpec) -> Option<&AllocatedPort> {
+    let mut given = spec.alloc().allocated_resources.shared.ports.iter();
+    given.find(|port| is_named(spec, &port.label) && port.host_ip.parse::<Ipv4Addr>().is_err())
+}
+
 fn is_named(spec: &AllocSpec, label: &str) -> bool {
     let mut ports = spec.group().networks.iter().flat_map(|it| it.ports());
     ports.any(|port| {
@@ -91,5 +97,23 @@ mod tests {
             mapping(None, 20_003, 20_003),
         ];
         assert_eq!(mappings(&spec(), address), expected);
+    }
+
+    #[test]
+    fn a_port_on_an_address_of_ipv6_is_unmappable() {
+        assert_eq!(unmappable(&spec()), None);
+        let spec = spec();
+        let mut alloc = spec.alloc().clone();
+        let resources = Arc::make_mut(&mut alloc.allocated_resources);
+        for port in &mut resources.shared.ports {
+            port.host_ip = "fd00::7".to_owned();
+        }
+        let spec = AllocSpec::new(alloc, Arc::clone(spec.job())).unwrap();
+        let found = unmappable(&spec).map(|port| port.label.as_str());
+        assert_eq!(
+            found,
+            Some("admin"),
+            "those of the default network are everywhere"
+        );
     }
 }

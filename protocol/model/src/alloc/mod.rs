@@ -202,7 +202,12 @@ impl Allocation {
 
     /// The number in its name: `2` of `web.frontend[2]`.
     pub fn index(&self) -> Option<u32> {
-        let name = self.name.strip_suffix(']')?;
+        Self::index_of(&self.name)
+    }
+
+    /// The number in the name of an allocation.
+    pub fn index_of(name: &str) -> Option<u32> {
+        let name = name.strip_suffix(']')?;
         // From the end, byte by byte: the number is short, the name is not.
         let bracket = name.bytes().rposition(|byte| byte == b'[')?;
         name[bracket + 1..].parse().ok()

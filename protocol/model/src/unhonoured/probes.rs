@@ -10,6 +10,7 @@ use crate::resources::Resources;
 use crate::service::Service;
 use crate::task::Task;
 use crate::template::Template;
+use crate::volume::{VolumeMount, VolumeRequest};
 
 /// Drivers that nodes of this release have.
 pub const KNOWN_DRIVERS: [&str; 3] = ["exec", "mock_driver", "raw_exec"];
@@ -64,11 +65,19 @@ pub(super) fn unhonoured_mode(group: &TaskGroup) -> Option<&str> {
         })
 }
 
-pub(super) fn unhonoured_host_network(group: &TaskGroup) -> Option<&str> {
-    let mut ports = group.networks.iter().flat_map(NetworkResource::ports);
-    ports
-        .find(|port| !matches!(port.host_network.as_str(), "" | defaults::HOST_NETWORK))
-        .map(|port| port.host_network.as_str())
+pub(super) fn claims_other_volumes(group: &TaskGroup) -> bool {
+    let is_host = |volume: &VolumeRequest| matches!(volume.volume_type.as_str(), "" | "host");
+    let mut volumes = group.volumes.values();
+    volumes.any(|volume| !is_host(volume) || volume.sticky)
+}
+
+pub(super) fn mounts_otherwise(task: &Task) -> bool {
+    let is_private = |mount: &VolumeMount| {
+        let mode = mount.propagation_mode.as_deref();
+        matches!(mode, None | Some("" | "private"))
+    };
+    let mounts = &task.volume_mounts;
+    !mounts.is_empty() && (task.driver != "exec" || !mounts.iter().all(is_private))
 }
 
 pub(super) fn unknown_driver(task: &Task) -> Option<&str> {
@@ -131,13 +140,6 @@ pub(super) fn is_manual(update: &UpdateStrategy) -> bool {
     update.health_check() == Ok(HealthCheck::Manual)
 }
 
-pub(super) fn is_sticky(group: &TaskGroup) -> bool {
-    group
-        .ephemeral_disk
-        .as_ref()
-        .is_some_and(|disk| disk.sticky == Some(true))
-}
-
 pub(super) fn moves_data(group: &TaskGroup) -> bool {
     group
         .ephemeral_disk
@@ -168,12 +170,6 @@ pub(super) fn renders_again(task: &Task) -> bool {
     task.restart_policy
         .as_ref()
         .is_some_and(|restart| restart.render_templates == Some(true))
-}
-
-pub(super) fn reserves_cores(task: &Task) -> bool {
-    task.resources
-        .as_ref()
-        .is_some_and(|resources| resources.cores() > 0)
 }
 
 pub(super) fn has_devices(task: &Task) -> bool {

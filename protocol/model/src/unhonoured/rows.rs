@@ -20,11 +20,6 @@ const fn row(block: &'static str, probe: super::Probe, effect: &'static str) -> 
 pub(super) const ROWS: &[Row] = &[
     // --- the job ---
     row(
-        "multiregion",
-        OfJob(|job| job.multiregion.is_some()),
-        "the job runs in this region only",
-    ),
-    row(
         "consul_namespace",
         OfJob(|job| !job.consul_namespace.is_empty()),
         "this release does not speak to Consul",
@@ -37,8 +32,8 @@ pub(super) const ROWS: &[Row] = &[
     // --- groups ---
     row(
         "volume",
-        OfGroup(|group| !group.volumes.is_empty()),
-        "a node is chosen by the names of its host volumes alone: with another kind the group waits",
+        OfGroup(claims_other_volumes),
+        "no node of this release has volumes of another type than host, and none stays with its group",
     ),
     row(
         "service",
@@ -91,11 +86,6 @@ pub(super) const ROWS: &[Row] = &[
         "a static port belongs to one allocation of a node",
     ),
     row(
-        "network host_network",
-        NamedGroup(unhonoured_host_network),
-        "nodes have no host network but `default`: a port on another one is placed nowhere",
-    ),
-    row(
         "update stagger",
         GroupOf(staggers_in_vain),
         "updates of a service go on as soon as what they started is healthy",
@@ -119,11 +109,6 @@ pub(super) const ROWS: &[Row] = &[
         "update health_check",
         GroupOf(|job, group| of_system(job, group, is_manual)),
         "a system job is paced by max_parallel and stagger alone: its health is not judged",
-    ),
-    row(
-        "ephemeral_disk sticky",
-        OfGroup(is_sticky),
-        "successors start with an empty disk",
     ),
     row(
         "ephemeral_disk migrate",
@@ -203,8 +188,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         "volume_mount",
-        OfTask(|task| !task.volume_mounts.is_empty()),
-        "only host volumes that the node has are mounted, by the driver exec",
+        OfTask(mounts_otherwise),
+        "volumes are mounted by the driver exec, and with private propagation alone",
     ),
     row(
         "csi_plugin",
@@ -225,11 +210,6 @@ pub(super) const ROWS: &[Row] = &[
         "restart render_templates",
         OfTask(renders_again),
         "templates are rendered once",
-    ),
-    row(
-        "resources cores",
-        OfTask(reserves_cores),
-        "no core is the task's alone: the time that as many cores of its node come to is reserved",
     ),
     row(
         "resources disk",

@@ -175,6 +175,7 @@ pub(super) fn plan_of_many(count: u128) -> PlanApply {
                     score_meta_data: vec![scores(number), scores(number + 1)],
                     allocation_time: Duration::from_nanos(10),
                     coalesced_failures: 11,
+                    ..AllocMetric::default()
                 });
             }
             2 => {}

@@ -128,7 +128,7 @@ const ROOM: [Row; 14] = [
     ),
 ];
 
-const TASKS: [Row; 14] = [
+const TASKS: [Row; 18] = [
     (
         "host_volume.path",
         "host_volume \"v\" { path = \"/7\" }",
@@ -143,6 +143,25 @@ const TASKS: [Row; 14] = [
         "host_volume \"v\" {\n path = \"/7\"\n read_only = true\n}",
         |it| it.host_volumes.get("v").is_some_and(|it| it.read_only),
     ),
+    (
+        "host_network.cidr",
+        "host_network \"n\" { cidr = \"10.0.0.0/8\" }",
+        |it| network(it).is_some_and(|it| it.cidr.is_some() && it.interface.is_none()),
+    ),
+    (
+        "host_network.interface",
+        "host_network \"n\" { interface = \"eth7\" }",
+        |it| network(it).is_some_and(|it| it.interface.as_deref() == Some("eth7")),
+    ),
+    (
+        "host_network.reserved_ports",
+        "host_network \"n\" {\n interface = \"eth7\"\n reserved_ports = \"7\"\n}",
+        |it| network(it).is_some_and(|it| it.reserved_ports == "7"),
+    ),
+    ("reservable_cores", "reservable_cores = \"1-7\"", |it| {
+        let cores = it.reservable_cores.as_ref();
+        cores.is_some_and(|cores| cores.contains(7) && !cores.contains(0))
+    }),
     ("chroot_paths", "chroot_paths = [\"/7\"]", |it| {
         it.chroot_paths == [Path::new("/7")]
     }),
@@ -232,6 +251,10 @@ fn rows() -> Vec<Row> {
     [&PLACE[..], &SERVERS, &ROOM, &TASKS, &NETWORK, &LOG].concat()
 }
 
+fn network(config: &Config) -> Option<&HostNetworkFilter> {
+    config.host_networks.get("n")
+}
+
 fn denied(config: &Config, driver: &str) -> (bool, bool) {
     let settings = config.drivers.find(driver).unwrap();
     (
@@ -267,7 +290,7 @@ fn keys_in(around: Block) -> Vec<String> {
 
 #[test]
 fn every_key_that_the_reader_knows_has_a_row() {
-    let blocks: [(&str, Block); 7] = [
+    let blocks: [(&str, Block); 8] = [
         ("", |key| key.to_owned()),
         ("tls.", |key| format!("tls {{\n {key}\n}}")),
         ("reserved.", |key| format!("reserved {{\n {key}\n}}")),
@@ -279,6 +302,9 @@ fn every_key_that_the_reader_knows_has_a_row() {
         ("host_volume.", |key| {
             format!("host_volume \"v\" {{\n {key}\n}}")
         }),
+        ("host_network.", |key| {
+            format!("host_network \"n\" {{\n {key}\n}}")
+        }),
     ];
     // Blocks, which have keys of their own; and the other name of `run_dir`.
     let no_rows = [
@@ -288,6 +314,7 @@ fn every_key_that_the_reader_knows_has_a_row() {
         "driver",
         "plugin",
         "host_volume",
+        "host_network",
         "runtime_dir",
     ];
     let known: BTreeSet<String> = blocks
