@@ -56,7 +56,7 @@ pub fn list_addresses() -> Result<Vec<Address>, NetlinkError> {
     Ok(parse(&dump("list addresses", &question)?))
 }
 
-fn parse(messages: &[RouteNetlinkMessage]) -> Vec<Address> {
+pub(crate) fn parse(messages: &[RouteNetlinkMessage]) -> Vec<Address> {
     let mut addresses: Vec<Address> = messages
         .iter()
         .filter_map(|message| match message {

@@ -9,6 +9,9 @@
 //!   ever taken apart.
 //! - [`pin`], [`open_pinned`] and [`unpin`] keep a namespace alive by a name in the file system,
 //!   beyond the end of the process that made it.
+//! - [`create_routed`]: a new namespace with an address of its own, routed by this host;
+//!   [`Table`] maps ports of the host to it. [`Layout`] has the subnet and the names of both,
+//!   [`obstacles`] the reasons why a host cannot have them.
 //! - [`within`] runs a closure in a namespace, on a thread of its own; [`enter`] moves the calling
 //!   thread for good.
 //!
@@ -27,11 +30,15 @@
 mod sys;
 
 mod addresses;
+mod batch;
+mod conntrack;
+pub mod formats;
 mod links;
 mod namespace;
 mod pin;
 mod reply;
 mod request;
+mod routed;
 mod routes;
 
 pub use addresses::{Address, Scope, list_addresses};
@@ -39,4 +46,9 @@ pub use links::{Link, LinkState, list_links};
 pub use namespace::{NamespaceError, create_loopback_only, current, enter, within};
 pub use pin::{PinError, open_pinned, pin, unpin};
 pub use request::NetlinkError;
+pub use routed::{
+    AddressPool, Chain, Forwarding, ForwardingError, Layout, LayoutError, Mapping, NftError,
+    Obstacle, ObstaclesError, RoutedError, Table, TableError, create_routed, enable_forwarding,
+    forget_flows, list_routed, obstacles,
+};
 pub use routes::{DefaultInterface, Family, Route, default_interface, default_route, list_routes};

@@ -49,7 +49,7 @@ pub fn list_links() -> Result<Vec<Link>, NetlinkError> {
 }
 
 /// Devices without a name, which the kernel never sends, are left out.
-fn parse(messages: Vec<RouteNetlinkMessage>) -> Vec<Link> {
+pub(crate) fn parse(messages: Vec<RouteNetlinkMessage>) -> Vec<Link> {
     let mut links: Vec<Link> = messages
         .into_iter()
         .filter_map(|message| match message {

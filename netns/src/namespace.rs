@@ -89,7 +89,7 @@ pub fn within<T: Send>(
     on_a_thread(|| enter(namespace).map(|()| work()))?
 }
 
-fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, NamespaceError> {
+pub(crate) fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, NamespaceError> {
     thread::scope(|scope| {
         thread::Builder::new()
             .name("netns".to_owned())

@@ -9,10 +9,12 @@
 //!      └── NLMSG_ERROR, code < 0 ───────────> Refused (errno, the kernel's own words)
 //! ```
 
+use std::fmt::Debug;
 use std::num::NonZeroI32;
 
 use netlink_packet_core::{
-    NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP_INTR, NetlinkMessage, NetlinkPayload,
+    ErrorMessage, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP_INTR, NetlinkDeserializable,
+    NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use rustix::io::Errno;
@@ -28,10 +30,10 @@ const MESSAGES_MAX: usize = 1 << 20;
 
 /// Messages of one answer.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct Reply<M = RouteNetlinkMessage> {
     sequence: u32,
     interrupted: bool,
-    messages: Vec<RouteNetlinkMessage>,
+    messages: Vec<M>,
 }
 
 /// Where a reply stands after a datagram.
@@ -57,7 +59,7 @@ pub(crate) enum BadReply {
     Malformed { reason: String },
 }
 
-impl Reply {
+impl<M: NetlinkDeserializable + Debug> Reply<M> {
     pub(crate) const fn new(sequence: u32) -> Self {
         Self {
             sequence,
@@ -70,22 +72,9 @@ impl Reply {
     /// which was given up, and are passed over.
     pub(crate) fn on_datagram(&mut self, datagram: &[u8]) -> Result<Progress, BadReply> {
         let mut rest = datagram;
-        while !rest.is_empty() {
-            let message =
-                NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(|error| {
-                    BadReply::Malformed {
-                        reason: error.to_string(),
-                    }
-                })?;
-            let length = usize::try_from(message.header.length).unwrap_or(usize::MAX);
-            if length < HEADER_BYTES {
-                return Err(BadReply::Malformed {
-                    reason: format!("length {length}"),
-                });
-            }
-            rest = rest
-                .get(length.next_multiple_of(ALIGNMENT)..)
-                .unwrap_or_default();
+        while let Some(message) =
+            next_message(&mut rest).map_err(|reason| BadReply::Malformed { reason })?
+        {
             if message.header.sequence_number == self.sequence
                 && let Some(progress) = self.on_message(message)?
             {
@@ -95,14 +84,11 @@ impl Reply {
         Ok(Progress::Collecting)
     }
 
-    pub(crate) fn into_messages(self) -> Vec<RouteNetlinkMessage> {
+    pub(crate) fn into_messages(self) -> Vec<M> {
         self.messages
     }
 
-    fn on_message(
-        &mut self,
-        message: NetlinkMessage<RouteNetlinkMessage>,
-    ) -> Result<Option<Progress>, BadReply> {
+    fn on_message(&mut self, message: NetlinkMessage<M>) -> Result<Option<Progress>, BadReply> {
         let (header, payload) = message.into_parts();
         self.interrupted |= header.flags & NLM_F_DUMP_INTR != 0;
         match payload {
@@ -121,12 +107,9 @@ impl Reply {
             }),
             NetlinkPayload::Done(_) if self.interrupted => Ok(Some(Progress::Interrupted)),
             NetlinkPayload::Done(_) => Ok(Some(Progress::Complete)),
-            NetlinkPayload::Error(error) => match error.code.map(NonZeroI32::get) {
+            NetlinkPayload::Error(error) => match refusal(header.flags, &error) {
                 None => Ok(Some(Progress::Complete)),
-                Some(code) => Err(BadReply::Refused {
-                    errno: errno(code),
-                    reason: reason(header.flags, &error.header),
-                }),
+                Some((errno, reason)) => Err(BadReply::Refused { errno, reason }),
             },
             NetlinkPayload::Noop => Ok(None),
             NetlinkPayload::Overrun(_) => Err(BadReply::Malformed {
@@ -137,6 +120,30 @@ impl Reply {
             }),
         }
     }
+}
+
+/// Takes the next message from the front of a datagram; `None` at its end.
+pub(crate) fn next_message<M: NetlinkDeserializable>(
+    datagram: &mut &[u8],
+) -> Result<Option<NetlinkMessage<M>>, String> {
+    if datagram.is_empty() {
+        return Ok(None);
+    }
+    let message = NetlinkMessage::<M>::deserialize(datagram).map_err(|error| error.to_string())?;
+    let length = usize::try_from(message.header.length).unwrap_or(usize::MAX);
+    if length < HEADER_BYTES {
+        return Err(format!("length {length}"));
+    }
+    *datagram = datagram
+        .get(length.next_multiple_of(ALIGNMENT)..)
+        .unwrap_or_default();
+    Ok(Some(message))
+}
+
+/// The error number of a refusal and the kernel's own words; `None` for an acknowledgement.
+pub(crate) fn refusal(flags: u16, error: &ErrorMessage) -> Option<(Errno, Option<String>)> {
+    let code = error.code.map(NonZeroI32::get)?;
+    Some((errno(code), reason(flags, &error.header)))
 }
 
 /// Netlink carries negative error numbers; what is none is an error all the same.
@@ -195,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_dump_is_complete_at_its_end() {
-        let mut reply = Reply::new(7);
+        let mut reply = <Reply>::new(7);
         assert_eq!(reply.on_datagram(&link(MULTI)), Ok(Progress::Collecting));
         assert_eq!(reply.on_datagram(&DONE), Ok(Progress::Complete));
         let messages = reply.into_messages();
@@ -206,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_dump_that_was_overtaken_by_a_change_says_so_at_its_end() {
-        let mut reply = Reply::new(7);
+        let mut reply = <Reply>::new(7);
         let mut datagram = link(MULTI | NLM_F_DUMP_INTR);
         datagram.extend(DONE);
         assert_eq!(reply.on_datagram(&datagram), Ok(Progress::Interrupted));
@@ -214,7 +221,7 @@ mod tests {
 
     #[test]
     fn an_answer_to_an_older_request_is_passed_over() {
-        let mut reply = Reply::new(8);
+        let mut reply = <Reply>::new(8);
         assert_eq!(reply.on_datagram(&link(MULTI)), Ok(Progress::Collecting));
         assert!(reply.into_messages().is_empty());
     }
@@ -225,7 +232,7 @@ mod tests {
             36, 0, 0, 0, 2, 0, 0, 1, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // code 0
             32, 0, 0, 0, 16, 0, 5, 0, 7, 0, 0, 0, 0, 0, 0, 0, // the request's header
         ];
-        assert_eq!(Reply::new(7).on_datagram(&ack), Ok(Progress::Complete));
+        assert_eq!(<Reply>::new(7).on_datagram(&ack), Ok(Progress::Complete));
 
         let mut refusal = vec![
             52, 0, 0, 0, 2, 0, 0, 3, 7, 0, 0, 0, 0, 0, 0, 0, 237, 255, 255, 255, // code -19
@@ -236,7 +243,7 @@ mod tests {
         let length = u8::try_from(refusal.len()).expect("short");
         refusal[0] = length;
         assert_eq!(
-            Reply::new(7).on_datagram(&refusal),
+            <Reply>::new(7).on_datagram(&refusal),
             Err(BadReply::Refused {
                 errno: Errno::NODEV,
                 reason: Some("no device".to_owned())
@@ -248,17 +255,17 @@ mod tests {
     fn malformed_bytes_are_an_error_and_never_a_panic() {
         let whole: Vec<u8> = link(MULTI).into_iter().chain(DONE).collect();
         for cut in 1..whole.len() {
-            let _any = Reply::new(7).on_datagram(&whole[..cut]);
+            let _any = <Reply>::new(7).on_datagram(&whole[..cut]);
             let mut odd = whole.clone();
             odd[cut] ^= 0xff;
-            let _any = Reply::new(7).on_datagram(&odd);
+            let _any = <Reply>::new(7).on_datagram(&odd);
         }
         assert!(matches!(
-            Reply::new(7).on_datagram(&[0; 16]),
+            <Reply>::new(7).on_datagram(&[0; 16]),
             Err(BadReply::Malformed { .. })
         ));
         assert!(matches!(
-            Reply::new(7).on_datagram(&[9; 3]),
+            <Reply>::new(7).on_datagram(&[9; 3]),
             Err(BadReply::Malformed { .. })
         ));
     }

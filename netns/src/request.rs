@@ -1,9 +1,11 @@
 //! One question to the kernel, and its answer.
 
+use std::fmt::Debug;
 use std::io;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload, NetlinkSerializable,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -66,12 +68,24 @@ pub enum NetlinkError {
     },
 }
 
+/// The messages of one family of netlink.
+pub(crate) trait Message:
+    NetlinkSerializable + NetlinkDeserializable + Clone + Debug
+{
+    /// The family: `NETLINK_...`.
+    const PROTOCOL: isize;
+}
+
+impl Message for RouteNetlinkMessage {
+    const PROTOCOL: isize = NETLINK_ROUTE;
+}
+
 /// Asks for all entries of a table.
-pub(crate) fn dump(
+pub(crate) fn dump<M: Message>(
     operation: &'static str,
-    question: &RouteNetlinkMessage,
-) -> Result<Vec<RouteNetlinkMessage>, NetlinkError> {
-    let socket = open()?;
+    question: &M,
+) -> Result<Vec<M>, NetlinkError> {
+    let socket = open(M::PROTOCOL)?;
     for sequence in 1..=ATTEMPTS {
         let (progress, messages) =
             exchange(&socket, operation, question.clone(), NLM_F_DUMP, sequence)?;
@@ -87,11 +101,12 @@ pub(crate) fn change(
     operation: &'static str,
     order: RouteNetlinkMessage,
 ) -> Result<(), NetlinkError> {
-    exchange(&open()?, operation, order, NLM_F_ACK, 1).map(drop)
+    exchange(&open(NETLINK_ROUTE)?, operation, order, NLM_F_ACK, 1).map(drop)
 }
 
-fn open() -> Result<Socket, NetlinkError> {
-    let mut socket = Socket::new(NETLINK_ROUTE).map_err(NetlinkError::Socket)?;
+/// A socket of a family, for the kernel and in the namespace of the calling thread.
+pub(crate) fn open(protocol: isize) -> Result<Socket, NetlinkError> {
+    let mut socket = Socket::new(protocol).map_err(NetlinkError::Socket)?;
     socket.bind_auto().map_err(NetlinkError::Socket)?;
     socket
         .connect(&SocketAddr::new(0, 0))
@@ -103,17 +118,17 @@ fn open() -> Result<Socket, NetlinkError> {
     Ok(socket)
 }
 
-fn exchange(
+fn exchange<M: Message>(
     socket: &Socket,
     operation: &'static str,
-    message: RouteNetlinkMessage,
+    message: M,
     flags: u16,
     sequence: u32,
-) -> Result<(Progress, Vec<RouteNetlinkMessage>), NetlinkError> {
+) -> Result<(Progress, Vec<M>), NetlinkError> {
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST | flags;
     header.sequence_number = sequence;
-    let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
+    let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
     message.finalize();
     let mut bytes = vec![0; message.buffer_len()];
     message.serialize(&mut bytes);

@@ -118,7 +118,7 @@ fn best_address(route: &Route, addresses: &[Address]) -> Option<IpAddr> {
     })
 }
 
-fn parse(messages: &[RouteNetlinkMessage]) -> Vec<Route> {
+pub(crate) fn parse(messages: &[RouteNetlinkMessage]) -> Vec<Route> {
     messages
         .iter()
         .filter_map(|message| match message {

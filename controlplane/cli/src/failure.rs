@@ -47,6 +47,9 @@ pub(crate) enum Failure {
     /// A job file with mistakes, all of them.
     #[error("the job file cannot be read:\n\n{0}")]
     JobFile(protocol_jobspec::Diagnostics),
+    /// A node pool's file with mistakes, all of them.
+    #[error("the node pool file cannot be read:\n\n{0}")]
+    PoolFile(protocol_jobspec::Diagnostics),
     /// A job with mistakes, all of them, where its file makes them.
     #[error("the job is not valid:\n\n{0}")]
     Mistakes(protocol_jobspec::Diagnostics),

@@ -9,6 +9,9 @@
 //! A group with canaries waits for these alone until they are promoted; once all are healthy it has
 //! no deadline, however long a person takes. With `auto_promote` this part promotes them then.
 //!
+//! Of a job that names several regions, each waits for its turn, which is at once: there are no
+//! other regions yet that anybody could hear.
+//!
 //! Where the group asks for it, the job goes back to its last stable version in the same log entry.
 //!
 //! What happens to healthy rollouts is the scheduler's: this only watches the time. It fails none
@@ -19,7 +22,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use controlplane_state::command::{DeploymentPromote, DeploymentStatusUpdate, PromoteGroups};
+use controlplane_state::command::{
+    DeploymentChange, DeploymentPromote, DeploymentStatusUpdate, PromoteGroups,
+};
 use controlplane_state::{Command, Signal, Snapshot};
 use protocol_model::{
     Allocation, ClientStatus, Deployment, DeploymentId, DeploymentState, DeploymentStatus, EvalId,
@@ -43,6 +48,8 @@ pub struct Rollouts {
     order: BTreeSet<(Duration, DeploymentId)>,
     /// Nothing is looked at before.
     earliest: Duration,
+    /// Those whose region has its turn. No report is waited for.
+    turns: BTreeSet<DeploymentId>,
     /// Why the job of one that failed cannot go back.
     stuck: BTreeMap<DeploymentId, String>,
 }
@@ -75,6 +82,7 @@ impl Rollouts {
     /// It is not there any more.
     pub fn forget(&mut self, id: DeploymentId) {
         self.unwatch(id);
+        self.turns.remove(&id);
         self.stuck.remove(&id);
     }
 
@@ -114,6 +122,12 @@ impl Rollouts {
         new_id: &mut dyn FnMut() -> EvalId,
         now: Now,
     ) -> Option<Command> {
+        while let Some(id) = self.turns.pop_first() {
+            let waiting = snapshot.deployment(id).filter(|it| awaits_turn(it));
+            if let Some(deployment) = waiting {
+                return Some(turn(snapshot, deployment, new_id(), now));
+            }
+        }
         loop {
             let (_, id) = self
                 .order
@@ -149,6 +163,10 @@ impl Rollouts {
     }
 
     fn look_at(&mut self, snapshot: &Snapshot, deployment: &Deployment, now: Now) {
+        if awaits_turn(deployment) {
+            self.turns.insert(deployment.id);
+            return;
+        }
         let Some(at) = next_look(snapshot, deployment) else {
             return;
         };
@@ -201,13 +219,20 @@ impl LeaderPart for Rollouts {
     }
 
     fn on_failed(&mut self, effect: &Effect, _: Now) {
-        if let Some(id) = subject(effect) {
+        let Some(id) = subject(effect) else {
+            return;
+        };
+        if is_turn(effect) {
+            self.turns.insert(id);
+        } else {
             self.again(id);
         }
     }
 
     fn on_refused(&mut self, effect: &Effect, why: &str) {
-        if let Effect::Command(Command::DeploymentStatus(update)) = effect {
+        if is_turn(effect) {
+            // It moved meanwhile, and was looked at when it did.
+        } else if let Effect::Command(Command::DeploymentStatus(update)) = effect {
             self.on_refused_update(update, why.to_owned());
         } else if let Some(id) = subject(effect) {
             // It moved meanwhile: its deadline is watched as before.
@@ -216,8 +241,19 @@ impl LeaderPart for Rollouts {
     }
 
     fn poll_timeout(&self) -> Option<Duration> {
+        if !self.turns.is_empty() {
+            return Some(Duration::ZERO);
+        }
         self.order.first().map(|(at, _)| *at)
     }
+}
+
+/// Whether an effect of this part lets a region have its turn.
+fn is_turn(effect: &Effect) -> bool {
+    let Effect::Command(command) = effect;
+    matches!(command, Command::DeploymentStatus(update)
+        if update.change.from == Some(DeploymentStatus::Pending)
+            && update.change.status == DeploymentStatus::Running)
 }
 
 /// The deployment that an effect of this part is about.
@@ -345,6 +381,27 @@ fn fail(
     })
 }
 
+/// Whether a rollout waits for the turn of its region. Not before its groups are known: the plan
+/// that says them says that it is pending, too.
+fn awaits_turn(deployment: &Deployment) -> bool {
+    deployment.is_multiregion && deployment.status == DeploymentStatus::Pending
+}
+
+/// The command that lets a region's rollout go on.
+fn turn(snapshot: &Snapshot, deployment: &Deployment, eval: EvalId, now: Now) -> Command {
+    let change = DeploymentChange {
+        id: deployment.id,
+        status: DeploymentStatus::Running,
+        description: deployment.running_description().to_owned(),
+        from: Some(DeploymentStatus::Pending),
+    };
+    Command::DeploymentStatus(DeploymentStatusUpdate {
+        change,
+        revert: None,
+        eval: watcher_eval(snapshot, deployment, eval, now.wall),
+    })
+}
+
 /// The command that promotes a rollout's canaries, where every group that has some asks for it and
 /// has all of them healthy.
 fn promotion(
@@ -387,10 +444,11 @@ fn healthy_allocs(snapshot: &Snapshot, group: &DeploymentState) -> u32 {
 mod tests {
     use std::sync::Arc;
 
-    use controlplane_state::command::{AllocChange, Change, DeploymentChange, PlanApply};
+    use controlplane_state::command::{AllocChange, Change, PlanApply};
     use hack_testkit::{World, allocs, jobs, nodes};
     use protocol_model::{
-        Job, JobKey, JobType, RescheduleEvent, RescheduleTracker, UpdateStrategy,
+        Job, JobKey, JobType, Multiregion, MultiregionRegion, RescheduleEvent, RescheduleTracker,
+        UpdateStrategy,
     };
 
     use super::*;
@@ -889,6 +947,51 @@ mod tests {
         rollouts.on_changed(id, &world.snapshot(), now(&world));
         let command = poll(&mut rollouts, &world);
         assert!(matches!(command, Some(Command::DeploymentPromote(_))));
+    }
+
+    #[test]
+    fn a_pending_deployment_of_several_regions_gets_its_turn_once() {
+        let mut world = world();
+        let mut job = job("/bin/one");
+        job.multiregion = Some(Multiregion {
+            strategy: None,
+            regions: vec![MultiregionRegion {
+                name: "global".to_owned(),
+                ..MultiregionRegion::default()
+            }],
+        });
+        let eval = world.register(job);
+        let snapshot = world.snapshot();
+        let found = snapshot.latest_deployment(&eval.job_key()).expect("made");
+        // Also where it is too early to judge anything.
+        let mut rollouts = Rollouts::of(&snapshot, Duration::MAX, now(&world));
+        assert_eq!(poll(&mut rollouts, &world), None, "no plan was made of it");
+        let update = DeploymentStatusUpdate {
+            change: DeploymentChange {
+                id: found.id,
+                status: DeploymentStatus::Pending,
+                description: String::new(),
+                from: Some(DeploymentStatus::Initializing),
+            },
+            revert: None,
+            eval: None,
+        };
+        world.expect(Command::DeploymentStatus(update));
+        rollouts.on_changed(found.id, &world.snapshot(), now(&world));
+        let command = poll(&mut rollouts, &world).expect("its turn");
+        rollouts.on_failed(&Effect::Command(command), now(&world));
+        assert_eq!(rollouts.poll_timeout(), Some(Duration::ZERO), "again");
+        let command = poll(&mut rollouts, &world).expect("its turn");
+        world.expect(command);
+        rollouts.on_changed(found.id, &world.snapshot(), now(&world));
+        let snapshot = world.snapshot();
+        let running = snapshot.deployment(found.id).expect("there");
+        assert_eq!(running.status, DeploymentStatus::Running);
+        assert_eq!(running.status_description, Deployment::RUNNING);
+        let evals = snapshot.evals_by_job(&eval.job_key());
+        let mut evals = evals.filter(|it| it.deployment_id == Some(found.id));
+        assert!(evals.next().is_some(), "it is looked at");
+        assert_eq!(poll(&mut rollouts, &world), None, "once");
     }
 
     #[test]

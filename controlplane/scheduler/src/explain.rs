@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use controlplane_state::{NodeRow, Readiness, Snapshot, Usage, fit};
+use controlplane_state::{NodeRow, Readiness, Snapshot};
 use protocol_model::{Job, Node, NodeId, TaskGroup};
 
-use crate::ask;
+use crate::ask::Ask;
 use crate::feasible::{Distinct, Feasibility, Standing};
-use crate::place::{NO_DYNAMIC_PORTS, TOO_FEW_CORES, in_datacenters, in_pool};
+use crate::place::{in_datacenters, in_pool};
 use crate::scratch::Scratch;
 
 /// Near misses that are kept of each group.
@@ -78,7 +78,7 @@ fn filtered(
             other_pool += 1;
         } else if !in_datacenters(job, node) {
             other_datacenter += 1;
-        } else if let Err(reason) = feasibility.check(node, scratch) {
+        } else if let Err(reason) = feasibility.check(node, None, scratch) {
             *reasons.entry(reason.0).or_default() += 1;
         }
     }
@@ -112,6 +112,7 @@ fn misses(snapshot: &Snapshot, job: &Job, group: &TaskGroup, scratch: &mut Scrat
         placed: &[],
     };
     let distinct = Distinct::new(snapshot, job, group, standing);
+    let ask = Ask::new(group);
     let mut nearest: Vec<(u64, &str, Miss)> = Vec::new();
     for record in snapshot.nodes() {
         let node = &record.node;
@@ -119,7 +120,7 @@ fn misses(snapshot: &Snapshot, job: &Job, group: &TaskGroup, scratch: &mut Scrat
         let Some(row) = row(snapshot, node).filter(|_| scope) else {
             continue;
         };
-        let mut lacks = Lacks::of_room(group, node, row);
+        let mut lacks = Lacks::of_room(&ask, node, row);
         let apart = distinct.check(node).err();
         for reason in feasibility.reasons(node, scratch).into_iter().chain(apart) {
             lacks.add(RULED_OUT, reason.0);
@@ -148,32 +149,19 @@ struct Lacks {
 
 impl Lacks {
     /// Room that is missing for another allocation of the group.
-    fn of_room(group: &TaskGroup, node: &Node, row: &NodeRow) -> Self {
+    fn of_room(ask: &Ask<'_>, node: &Node, row: &NodeRow) -> Self {
         let mut lacks = Self::default();
-        let mut ask = ask::fixed(group);
-        match ask::mhz_of_cores(node, ask::cores(group)) {
-            Some(mhz) => ask.cpu = ask.cpu.saturating_add(mhz),
-            None => lacks.add(WHOLE, TOO_FEW_CORES.to_owned()),
-        }
         let (capacity, used) = (&row.capacity, &row.used);
-        lacks.amount("cpu", "MHz", ask.cpu, capacity.cpu - used.cpu);
+        let amounts = ask.amounts(node);
+        lacks.amount("cpu", "MHz", amounts.cpu, capacity.cpu - used.cpu);
         let memory = capacity.memory_mb - used.memory_mb;
-        lacks.amount("memory", "MiB", ask.memory_mb, memory);
+        lacks.amount("memory", "MiB", amounts.memory_mb, memory);
         let disk = capacity.disk_mb - used.disk_mb;
-        lacks.amount("disk", "MiB", ask.disk_mb, disk);
-        // Ports and cores alone: amounts were compared above, each of them.
-        let claims = Usage {
-            claims: ask.claims.clone(),
-            ..Usage::default()
-        };
-        let mut all = used.clone();
-        (all.cpu, all.memory_mb, all.disk_mb) = (0, 0, 0);
-        if let Err(taken) = fit::fits(capacity, &all, &claims) {
-            lacks.add(WHOLE, taken.to_string());
-        }
-        all.add(&claims);
-        if !ask::has_dynamic_ports(capacity, &all, ask::dynamic_ports(group)) {
-            lacks.add(WHOLE, NO_DYNAMIC_PORTS.to_owned());
+        lacks.amount("disk", "MiB", amounts.disk_mb, disk);
+        let cores = ask.cores_on(capacity, used);
+        let ports = ask.ports_on(node, capacity, &used.claims);
+        for lack in cores.err().into_iter().chain(ports.err()) {
+            lacks.add(WHOLE, lack.into_owned());
         }
         lacks
     }
@@ -190,6 +178,9 @@ impl Lacks {
 
     fn add(&mut self, weight: u64, words: String) {
         self.weight = self.weight.saturating_add(weight);
-        self.missing.push(words);
+        // A missing host network rules a node out and leaves no room for ports.
+        if !self.missing.contains(&words) {
+            self.missing.push(words);
+        }
     }
 }

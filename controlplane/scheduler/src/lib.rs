@@ -28,6 +28,7 @@ mod explain;
 mod feasible;
 mod ids;
 mod later;
+mod memory;
 mod place;
 mod preempt;
 mod rank;
@@ -46,6 +47,7 @@ use protocol_model::{AllocMetric, Evaluation, UnixNanos};
 pub use concurrency::{Concurrency, Lane, Lanes};
 pub use explain::{GroupExplanation, MISSES_MAX, Miss, explain};
 pub use ids::Seeded;
+pub use memory::memory_warnings;
 pub use scratch::Scratch;
 pub use spread::spread_warnings;
 

@@ -65,12 +65,16 @@ impl Evicted {
     }
 
     fn penalty(&self, snapshot: &Snapshot, alloc: &Allocation) -> f64 {
-        let Some(max) = max_parallel(snapshot, alloc) else {
+        // Most decisions evict nothing: no job is looked up for it.
+        if self.of_group.is_empty() {
+            return 0.0;
+        }
+        let key = (alloc.job_key(), alloc.task_group.clone());
+        let Some(count) = self.of_group.get(&key) else {
             return 0.0;
         };
-        let key = (alloc.job_key(), alloc.task_group.clone());
-        match self.of_group.get(&key) {
-            Some(count) if *count >= max => CROWDED_PENALTY * f64::from(count + 1 - max),
+        match max_parallel(snapshot, alloc) {
+            Some(max) if *count >= max => CROWDED_PENALTY * f64::from(count + 1 - max),
             Some(_) | None => 0.0,
         }
     }
@@ -109,21 +113,20 @@ pub(crate) fn eligible(
     victims
 }
 
-/// The victims among `eligible` so that `ask` fits; `fits` says whether it does without these.
-/// `None` where it does not fit without all of them.
+/// The victims among `eligible` so that `ask` fits; `fits` says whether it does without these, and
+/// `holds` whether one has a static port that is asked for. `None` where it does not fit without
+/// all of them.
 pub(crate) fn choose(
     mut eligible: Vec<Victim>,
     ask: &Usage,
+    holds: impl Fn(&Victim) -> bool,
     fits: impl Fn(&[Victim]) -> bool,
 ) -> Option<Vec<Victim>> {
     if !fits(&eligible) {
         return None;
     }
-    let holds = |victim: &mut Victim| {
-        let ports = &victim.usage.claims.ports;
-        ask.claims.ports.iter().any(|port| ports.contains(port))
-    };
-    let mut chosen: Vec<Victim> = eligible.extract_if(.., holds).collect();
+    let holders = eligible.extract_if(.., |victim| holds(victim));
+    let mut chosen: Vec<Victim> = holders.collect();
     let mut need = Need::of(ask);
     for victim in &chosen {
         need.subtract(&victim.usage);

@@ -36,20 +36,26 @@ use crate::reconcile::Buckets;
 pub(crate) struct Rollout {
     /// The newest deployment of this version, whatever became of it.
     current: Option<Arc<Deployment>>,
-    /// The one that begins with this plan.
+    /// The one that begins with this plan, or that this plan says the groups of.
     begun: Option<Deployment>,
-    /// Those that end with it.
-    ended: Vec<DeploymentChange>,
+    /// Those whose status changes with it.
+    changed: Vec<DeploymentChange>,
     /// Whether some group still has something to do.
     unfinished: bool,
+    /// Only found out for a person: no turn of another region is waited for.
+    is_trial: bool,
     /// How many of each group nobody waits for: they are silent, and were not healthy before.
     silent: BTreeMap<String, u32>,
 }
 
 impl Rollout {
-    /// The rollout of `job`; without a job, everything that is under way is cancelled.
-    pub(crate) fn of(snapshot: &Snapshot, key: &JobKey, job: Option<&Job>) -> Self {
-        let mut rollout = Self::default();
+    /// The rollout of `job`; without a job, everything that is under way is cancelled. As a trial,
+    /// it shows what a version does once it is this region's turn.
+    pub(crate) fn of(snapshot: &Snapshot, key: &JobKey, job: Option<&Job>, is_trial: bool) -> Self {
+        let mut rollout = Self {
+            is_trial,
+            ..Self::default()
+        };
         for deployment in snapshot.deployments_by_job(key) {
             let ours = job.is_some_and(|job| {
                 deployment.job_version == job.version
@@ -65,7 +71,7 @@ impl Rollout {
                 }
             } else if deployment.status.is_active() {
                 let text = job.map_or(Deployment::JOB_STOPPED, |_| Deployment::NEWER_VERSION);
-                rollout.end(deployment, DeploymentStatus::Cancelled, text);
+                rollout.turn(deployment, DeploymentStatus::Cancelled, text);
             }
         }
         rollout
@@ -81,12 +87,20 @@ impl Rollout {
         strategy(job, group).map_or(0, UpdateStrategy::canary)
     }
 
-    /// Whether nothing of this version may be added or changed: somebody paused it, or it failed.
+    /// Whether nothing of this version may be added or changed: somebody paused it, it failed, or
+    /// it is another region's turn.
     pub(crate) fn is_halted(&self) -> bool {
-        matches!(
+        let stopped = matches!(
             self.status(),
             Some(DeploymentStatus::Paused | DeploymentStatus::Failed)
-        )
+        );
+        stopped || self.is_withheld()
+    }
+
+    /// Whether the older version stands for this one, of which nothing was placed yet: see
+    /// [`Deployment::is_withheld`].
+    pub(crate) fn is_withheld(&self) -> bool {
+        !self.is_trial && self.current().is_some_and(Deployment::is_withheld)
     }
 
     /// Whether this allocation belongs to a rollout that failed: it is not tried elsewhere, because
@@ -170,26 +184,18 @@ impl Rollout {
             && buckets.destructive.is_empty()
             && buckets.in_place.is_empty()
             && buckets.later.is_empty());
-        if self.current.is_some() || group.count() == 0 || !(is_first || updates) {
+        let goes_on = match &self.current {
+            None => is_first || updates,
+            Some(current) => current.lacks_groups(),
+        };
+        if group.count() == 0 || !goes_on {
             return;
         }
-        let begun = self.begun.get_or_insert_with(|| Deployment {
-            id: new_id(),
-            namespace: job.namespace.clone(),
-            job_id: job.id.clone(),
-            job_version: job.version,
-            job_modify_index: job.modify_index,
-            job_spec_modify_index: job.job_modify_index,
-            job_create_index: job.create_index,
-            is_multiregion: false,
-            task_groups: Default::default(),
-            status: DeploymentStatus::Running,
-            status_description: String::new(),
-            eval_priority: job.priority,
-            create_index: 0,
-            modify_index: 0,
-            create_time: Default::default(),
-            modify_time: Default::default(),
+        let known = self.current.as_deref();
+        let begun = self.begun.get_or_insert_with(|| {
+            known
+                .cloned()
+                .unwrap_or_else(|| new_deployment(job, new_id()))
         });
         let state = DeploymentState {
             auto_revert: strategy.auto_revert(),
@@ -220,23 +226,33 @@ impl Rollout {
             .then_some(deployment.id)
     }
 
-    /// What the plan says of deployments: the one that begins, and those that end.
+    /// What the plan says of deployments: the one that begins, and those that change.
     pub(crate) fn into_plan(mut self) -> (Option<Arc<Deployment>>, Vec<DeploymentChange>) {
         if let Some(current) = self.current.clone()
             && current.status == DeploymentStatus::Running
             && !self.unfinished
+            && self.begun.is_none()
             && current
                 .task_groups
                 .iter()
                 .all(|(name, group)| self.is_done(name, group))
         {
-            self.end(
+            self.turn(
                 &current,
                 DeploymentStatus::Successful,
                 Deployment::SUCCESSFUL,
             );
         }
-        (self.begun.map(Arc::new), self.ended)
+        if let Some(current) = self.current.clone()
+            && current.status == DeploymentStatus::Initializing
+        {
+            self.turn(
+                &current,
+                DeploymentStatus::Pending,
+                Deployment::PENDING_FOR_PEER,
+            );
+        }
+        (self.begun.map(Arc::new), self.changed)
     }
 
     fn note_silent(&mut self, group: &TaskGroup, buckets: &Buckets) {
@@ -267,8 +283,8 @@ impl Rollout {
         self.current.as_ref().map(|current| current.status)
     }
 
-    fn end(&mut self, deployment: &Deployment, status: DeploymentStatus, text: &str) {
-        self.ended.push(DeploymentChange {
+    fn turn(&mut self, deployment: &Deployment, status: DeploymentStatus, text: &str) {
+        self.changed.push(DeploymentChange {
             id: deployment.id,
             status,
             description: text.to_owned(),
@@ -311,4 +327,26 @@ fn strategy<'a>(job: &Job, group: &'a TaskGroup) -> Option<&'a UpdateStrategy> {
         .update
         .as_ref()
         .filter(|update| job.job_type == JobType::Service && update.max_parallel() > 0)
+}
+
+/// A version's deployment without groups.
+fn new_deployment(job: &Job, id: DeploymentId) -> Deployment {
+    Deployment {
+        id,
+        namespace: job.namespace.clone(),
+        job_id: job.id.clone(),
+        job_version: job.version,
+        job_modify_index: job.modify_index,
+        job_spec_modify_index: job.job_modify_index,
+        job_create_index: job.create_index,
+        is_multiregion: false,
+        task_groups: Default::default(),
+        status: DeploymentStatus::Running,
+        status_description: String::new(),
+        eval_priority: job.priority,
+        create_index: 0,
+        modify_index: 0,
+        create_time: Default::default(),
+        modify_time: Default::default(),
+    }
 }

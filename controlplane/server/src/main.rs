@@ -34,6 +34,9 @@ struct Arguments {
     /// With --dev: start a node beside the server, as a child
     #[arg(long, requires = "dev")]
     node: bool,
+    /// With --node: settings of the node, beside those that --dev writes
+    #[arg(long, value_name = "FILE", requires = "node")]
+    node_config: Option<PathBuf>,
     /// With --dev: where the state is kept
     #[arg(
         long,
@@ -126,6 +129,7 @@ async fn serve(arguments: Arguments, config: Config, logging: Logging) -> anyhow
             &server,
             &data_dir,
             &dev::certificates(&data_dir, &region)?,
+            arguments.node_config.as_deref(),
         )?),
     };
     // Without systemd there is nobody to tell.
@@ -207,13 +211,16 @@ fn start_node(
     server: &Server,
     data_dir: &std::path::Path,
     certificates: &dev::DevCertificates,
+    more: Option<&std::path::Path>,
 ) -> anyhow::Result<tokio::process::Child> {
+    let mut text = dev::node_config(data_dir, server.quic_address()?, certificates);
+    if let Some(more) = more {
+        let read = std::fs::read_to_string(more)
+            .with_context(|| format!("cannot read {}", more.display()))?;
+        text.push_str(&format!("\n# From {}:\n{read}\n", more.display()));
+    }
     let path = data_dir.join("node.hcl");
-    std::fs::write(
-        &path,
-        dev::node_config(data_dir, server.quic_address()?, certificates),
-    )
-    .with_context(|| format!("cannot write {}", path.display()))?;
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     let own = std::env::current_exe().context("cannot find this program")?;
     let binary = own.with_file_name("noded");
     tokio::process::Command::new(&binary)

@@ -2,6 +2,8 @@
 //! that one look answers for all of them, and a blocked evaluation is woken by the classes that can
 //! help it.
 
+use std::collections::BTreeSet;
+
 use protocol_model::Node;
 use uuid::Uuid;
 
@@ -37,6 +39,11 @@ pub fn computed_class(node: &Node) -> String {
     }
     for (name, volume) in &node.host_volumes {
         put(&format!("volume.{name}"), &volume.read_only.to_string());
+    }
+    // Their addresses are the node's own.
+    let networks: BTreeSet<&str> = node.node_resources.host_networks().collect();
+    for name in networks {
+        put(&format!("host_network.{name}"), "");
     }
     format!("v1:{}", Uuid::new_v5(&CLASSES, text.as_bytes()).as_simple())
 }

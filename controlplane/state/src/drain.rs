@@ -125,9 +125,12 @@ impl Tables {
             && !self.is_open_canary(alloc)
     }
 
-    /// Whether an allocation counts as one that its group can rely on while others move.
+    /// Whether its group can rely on an allocation while others move: its node is heard, and it is
+    /// healthy.
     fn serves(&self, alloc: &Allocation) -> bool {
-        !alloc.terminal()
+        let node = self.node(alloc.node_id);
+        node.is_some_and(|record| record.node.status == NodeStatus::Ready)
+            && !alloc.terminal()
             && !alloc.desired_transition.should_migrate()
             && alloc.client_status == ClientStatus::Running
             && !self.is_open_canary(alloc)

@@ -1,9 +1,12 @@
 //! Does it fit? The one function that answers, for the scheduler, for the plan check and for
 //! `apply`: two implementations would disagree about some node forever.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
-use crate::usage::{Capacity, Usage};
+use crate::claims::Claims;
+use crate::usage::{Capacity, FixedCapacity, Usage};
 
 /// What a node has too little of.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -33,9 +36,11 @@ impl std::fmt::Display for Exhausted {
     }
 }
 
-/// Whether `ask` fits on a node with `capacity` of which `used` is taken by the allocations that
-/// stay. The first dimension that does not fit is the answer, in a fixed order.
-pub fn fits(capacity: &Capacity, used: &Usage, ask: &Usage) -> Result<(), Exhausted> {
+/// Whether the part of `ask` that has an amount fits: the first step of [`fits`].
+///
+/// # Errors
+/// As [`fits`].
+pub fn fits_amounts(capacity: &Capacity, used: &Usage, ask: &Usage) -> Result<(), Exhausted> {
     if used.cpu.saturating_add(ask.cpu) > capacity.cpu {
         return Err(Exhausted::Cpu);
     }
@@ -45,6 +50,16 @@ pub fn fits(capacity: &Capacity, used: &Usage, ask: &Usage) -> Result<(), Exhaus
     if used.disk_mb.saturating_add(ask.disk_mb) > capacity.disk_mb {
         return Err(Exhausted::Disk);
     }
+    Ok(())
+}
+
+/// Whether `ask` fits on a node with `capacity` of which `used` is taken by the allocations that
+/// stay. The first dimension that does not fit is the answer, in a fixed order.
+///
+/// # Errors
+/// The dimension that there is too little of.
+pub fn fits(capacity: &Capacity, used: &Usage, ask: &Usage) -> Result<(), Exhausted> {
+    fits_amounts(capacity, used, ask)?;
     if let Some(core) = ask.claims.cores.repeated() {
         return Err(Exhausted::Core(core));
     }
@@ -56,11 +71,26 @@ pub fn fits(capacity: &Capacity, used: &Usage, ask: &Usage) -> Result<(), Exhaus
     if let Some(port) = ask.claims.ports.repeated() {
         return Err(Exhausted::Port(port));
     }
-    let taken_port = |port: u16| {
-        capacity.fixed.reserved_ports.contains(port) || used.claims.ports.contains(port)
+    let fixed = &capacity.fixed;
+    let mut ports = ask.claims.ports.iter();
+    if let Some(port) = ports.find(|port| fixed.is_taken(&used.claims, *port)) {
+        return Err(Exhausted::Port(port));
+    }
+    host_ports_fit(fixed, &used.claims, &ask.claims)
+}
+
+/// The ports of host networks besides the default one. Their addresses are looked at alone: a
+/// network that its node lost meanwhile stays what its allocations have.
+fn host_ports_fit(fixed: &FixedCapacity, used: &Claims, ask: &Claims) -> Result<(), Exhausted> {
+    if let Some((_, port)) = ask.host_ports.repeated() {
+        return Err(Exhausted::Port(port));
+    }
+    let taken = |(address, port): (IpAddr, u16)| {
+        let twice = fixed.default_addresses.contains(&address) && ask.ports.contains(port);
+        twice || fixed.is_taken_on(used, address, port)
     };
-    match ask.claims.ports.iter().find(|port| taken_port(*port)) {
-        Some(port) => Err(Exhausted::Port(port)),
+    match ask.host_ports.iter().find(|claim| taken(*claim)) {
+        Some((_, port)) => Err(Exhausted::Port(port)),
         None => Ok(()),
     }
 }
@@ -70,7 +100,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::usage::{Claims, FixedCapacity};
 
     fn node() -> Capacity {
         Capacity {
@@ -82,6 +111,7 @@ mod tests {
                 cores: [0, 1].into_iter().collect(),
                 min_dynamic_port: 20_000,
                 max_dynamic_port: 32_000,
+                ..FixedCapacity::default()
             }),
         }
     }
@@ -90,6 +120,7 @@ mod tests {
         let claims = Claims {
             ports: ports.iter().copied().collect(),
             cores: cores.iter().copied().collect(),
+            ..Claims::default()
         };
         Usage {
             cpu,
@@ -143,6 +174,44 @@ mod tests {
             fits(&node(), &used, &ask(0, 0, 0, &[], &[7])),
             Err(Exhausted::Core(7))
         );
+    }
+
+    #[test]
+    fn a_port_is_had_once_per_address_and_the_default_is_on_its_own() {
+        let at = |text: &str| -> IpAddr { text.parse().expect("an address") };
+        let (own, lan, other) = (at("10.0.0.1"), at("192.168.0.1"), at("192.168.0.2"));
+        let mut node = node();
+        let fixed = Arc::make_mut(&mut node.fixed);
+        fixed.default_addresses = vec![own];
+        fixed.reserved_host_ports = [(lan, 443)].into_iter().collect();
+        let on = |claims: &[(IpAddr, u16)], ports: &[u16]| {
+            let mut usage = ask(0, 0, 0, ports, &[]);
+            Arc::make_mut(&mut usage.claims).host_ports = claims.iter().copied().collect();
+            usage
+        };
+        let taken = Err(Exhausted::Port(80));
+        for (used, ask, expected) in [
+            (on(&[(lan, 80)], &[]), on(&[(lan, 80)], &[]), taken),
+            (on(&[(lan, 80)], &[]), on(&[(other, 80)], &[]), Ok(())),
+            (on(&[(lan, 80)], &[]), on(&[], &[80]), Ok(())),
+            (on(&[(own, 80)], &[]), on(&[], &[80]), taken),
+            (on(&[], &[80]), on(&[(own, 80)], &[]), taken),
+            (on(&[], &[80]), on(&[(lan, 80)], &[]), Ok(())),
+            (on(&[], &[]), on(&[(own, 80)], &[80]), taken),
+            (on(&[], &[]), on(&[(lan, 80), (lan, 80)], &[]), taken),
+            (
+                on(&[], &[]),
+                on(&[(lan, 443)], &[]),
+                Err(Exhausted::Port(443)),
+            ),
+            (
+                on(&[], &[]),
+                on(&[(other, 22)], &[]),
+                Err(Exhausted::Port(22)),
+            ),
+        ] {
+            assert_eq!(fits(&node, &used, &ask), expected, "{used:?} {ask:?}");
+        }
     }
 
     #[test]

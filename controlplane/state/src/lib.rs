@@ -19,6 +19,7 @@
 mod applied;
 mod apply;
 pub mod checkpoint;
+mod claims;
 mod class;
 pub mod codec;
 mod columns;
@@ -28,6 +29,7 @@ pub mod fit;
 pub mod invariants;
 mod names;
 pub mod news;
+mod node_pool;
 mod prefix;
 mod read;
 mod record;
@@ -43,11 +45,13 @@ pub use applied::*;
 pub use apply::{
     EvalsFound, HelloAnswer, LeaseEnd, WindowEnd, covers, datacenter_matches, left_a_gap,
 };
+pub use claims::{Claims, HostPorts, Numbers, Sorted};
 pub use class::computed_class;
 pub use columns::{NodeColumns, NodeRow, Readiness};
 pub use command::{COMMAND_LEVEL, Command, Stamped};
 pub use drain::Departure;
 pub use names::NameId;
+pub use node_pool::{NodePool, POOL_ALL, POOL_DEFAULT, POOL_NAME_LEN_MAX, PoolScheduler};
 pub use prefix::IdPrefix;
 pub use protocol_wire::v1::{ItemResult, UpdateClass};
 pub use record::*;
@@ -55,6 +59,4 @@ pub use restore::{PendingRestore, RESTORE_BYTES_MAX, RESTORE_CHUNK_BYTES_MAX, RE
 pub use snapshot::Snapshot;
 pub use state::State;
 pub use tables::{Children, EvalSlot, Table, Tables};
-pub use usage::{
-    Capacity, Claims, FixedCapacity, MAX_DYNAMIC_PORT, MIN_DYNAMIC_PORT, Numbers, Usage,
-};
+pub use usage::{Capacity, FixedCapacity, MAX_DYNAMIC_PORT, MIN_DYNAMIC_PORT, Usage};

@@ -97,9 +97,11 @@ fn is_news(report: &AllocReport, stored: &Allocation) -> bool {
         task_states,
         health,
         desired_version: _,
+        network,
     } = report;
     *client_status != stored.client_status
         || *client_description != stored.client_description
+        || network.as_ref() != stored.network_status.as_deref()
         || task_states.len() != stored.task_states.len()
         || task_states.iter().any(|(name, state)| {
             stored

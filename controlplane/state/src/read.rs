@@ -9,6 +9,7 @@ use protocol_model::{
 };
 
 use crate::columns::NodeColumns;
+use crate::node_pool::NodePool;
 use crate::prefix::IdPrefix;
 use crate::record::{
     AclToken, ClusterMeta, GroupSummary, JobSummary, JobTally, Namespace, NodeRecord, ReportMark,
@@ -62,6 +63,16 @@ impl Tables {
     /// One namespace.
     pub fn namespace(&self, name: &str) -> Option<&Arc<Namespace>> {
         self.namespaces.get(name)
+    }
+
+    /// All node pools, by name.
+    pub fn node_pools(&self) -> impl Iterator<Item = &Arc<NodePool>> + '_ {
+        self.node_pools.values()
+    }
+
+    /// One node pool.
+    pub fn node_pool(&self, name: &str) -> Option<&Arc<NodePool>> {
+        self.node_pools.get(name)
     }
 
     /// All access tokens, by accessor id.
@@ -186,7 +197,7 @@ impl Tables {
                 summary.groups.entry(group.clone()).or_default().queued = *queued;
             }
         }
-        if let Some(tally) = self.tallies.get(key) {
+        if let Some(tally) = self.alloc_tallies.get(key) {
             for (group, counts) in &tally.groups {
                 summary.groups.entry(group.clone()).or_default().counts = *counts;
             }
@@ -195,12 +206,20 @@ impl Tables {
     }
 
     /// How many allocations and evaluations a job has, and how many of them are not over.
-    pub fn job_tally(&self, key: &JobKey) -> Option<&JobTally> {
-        self.tallies.get(key).map(AsRef::as_ref)
+    /// `None` where it has neither.
+    pub fn job_tally(&self, key: &JobKey) -> Option<JobTally> {
+        let (allocs, evals) = (self.alloc_tallies.get(key), self.eval_tallies.get(key));
+        (allocs.is_some() || evals.is_some()).then(|| JobTally {
+            allocs: allocs.map_or(0, |it| it.all),
+            allocs_live: allocs.map_or(0, |it| it.live),
+            evals: evals.map_or(0, |it| it.all),
+            evals_live: evals.map_or(0, |it| it.live),
+            evals_blocked: evals.map_or(0, |it| it.blocked),
+        })
     }
 }
 
-/// Evaluations. Pages of them: [`Tables::evals_within`].
+/// Evaluations. Pages of them: [`Tables::evals_within`]; those of a job: [`Tables::evals_by_job`].
 impl Tables {
     /// One evaluation.
     pub fn eval(&self, id: EvalId) -> Option<&Arc<Evaluation>> {
@@ -220,15 +239,6 @@ impl Tables {
         self.eval_slots
             .range(EvalId(prefix.low)..=EvalId(prefix.high))
             .filter_map(|(id, index)| self.evals.get(&(*index, *id)))
-    }
-
-    /// A job's evaluations, oldest first.
-    pub fn evals_by_job(&self, key: &JobKey) -> impl Iterator<Item = &Arc<Evaluation>> + '_ {
-        let slots = self.evals_by_job.get(key);
-        slots
-            .into_iter()
-            .flatten()
-            .filter_map(|slot| self.evals.get(slot))
     }
 }
 
@@ -272,9 +282,9 @@ impl Tables {
     /// takes the index that it was written at; an operator's restore changes all of them. While a
     /// job has no allocation nobody knows whether it had one, and it is that of all allocations.
     pub fn job_allocs_index(&self, key: &JobKey) -> u64 {
-        match self.job_tally(key).map_or(0, |tally| tally.allocs_moved) {
-            0 => self.table_index(&[Table::Allocs]),
-            moved => moved.max(self.cluster.index),
+        match self.alloc_tallies.get(key) {
+            None => self.table_index(&[Table::Allocs]),
+            Some(tally) => tally.moved.max(self.cluster.index),
         }
     }
 

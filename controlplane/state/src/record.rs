@@ -137,10 +137,8 @@ pub struct DeploymentRecord {
 }
 
 /// Counters of one job, derived from its allocations and evaluations by every change of them.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JobTally {
-    /// Per task group, allocations by client status.
-    pub groups: BTreeMap<String, GroupTally>,
     /// Allocations in all.
     pub allocs: u64,
     /// Allocations that neither side is done with.
@@ -151,16 +149,6 @@ pub struct JobTally {
     pub evals_live: u64,
     /// Those of them that wait for capacity.
     pub evals_blocked: u64,
-    /// The index at which an allocation of it last changed or went, or a later one: that of the
-    /// checkpoint which it was read from. 0 = it never had one, for all that is known.
-    pub allocs_moved: u64,
-}
-
-impl JobTally {
-    /// Whether it counts nothing.
-    pub fn is_empty(&self) -> bool {
-        self.allocs == 0 && self.evals == 0
-    }
 }
 
 /// One task group's allocations by client status.
@@ -232,6 +220,9 @@ pub struct SchedulerConfig {
     pub pause_eval_broker: bool,
     /// For which kinds of job lower priorities may be evicted.
     pub preemption: PreemptionConfig,
+    /// Nodes that Nomad's scheduler would look at for a job with spreads or affinities; 0 = not
+    /// set. Kept for clients: this scheduler looks at every node.
+    pub feasibility_limit: u32,
     /// The log index that made it.
     pub create_index: u64,
     /// The log index that last changed it.

@@ -1,11 +1,12 @@
 //! What an allocation takes of its node, and what a node has: the two sides of the fit.
-//!
-//! Ports and cores are sorted lists with repeats, not bitmaps: a node has tens of them, and a row
-//! of the node columns is copied whenever its chunk is.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use protocol_model::{AllocatedResources, Node};
+use protocol_model::canonical::defaults::HOST_NETWORK;
+use protocol_model::{AllocatedResources, Node, NodeResources};
+
+use crate::claims::{Claims, HostPorts, Numbers};
 
 /// What allocations take of a node.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -36,20 +37,23 @@ impl Usage {
             }
             for network in &task.networks {
                 for port in network.ports() {
-                    claims.insert_port(port.value);
+                    claims.insert_port(None, port.value);
                 }
             }
         }
+        let networks = &resources.shared.networks;
         // The list of ports repeats those of the group's networks; it wins where both are there.
         if resources.shared.ports.is_empty() {
-            for network in &resources.shared.networks {
-                for port in network.ports() {
-                    claims.insert_port(port.value);
-                }
+            for port in networks.iter().flat_map(|network| network.ports()) {
+                claims.insert_port(None, port.value);
             }
         } else {
+            let named = networks.iter().flat_map(|network| network.ports());
+            let named: Vec<_> = named.filter(|port| !port.is_on_default()).collect();
             for port in &resources.shared.ports {
-                claims.insert_port(u32::from(port.value));
+                let is_named = named.iter().any(|named| named.label == port.label);
+                let address = port.host_ip.parse().ok().filter(|_| is_named);
+                claims.insert_port(address, u32::from(port.value));
             }
         }
         usage.claims = Arc::new(claims);
@@ -77,115 +81,6 @@ impl Usage {
     }
 }
 
-/// What can be had only once: ports on the host, whole cores.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Claims {
-    /// Ports.
-    pub ports: Numbers,
-    /// Cores.
-    pub cores: Numbers,
-}
-
-impl Claims {
-    fn insert_port(&mut self, port: u32) {
-        // 0 is a dynamic port that was not filled in; above 65535 there are none.
-        if let Ok(port) = u16::try_from(port)
-            && port != 0
-        {
-            self.ports.insert(port);
-        }
-    }
-
-    /// Adds all of `other`.
-    pub fn add(&mut self, other: &Self) {
-        self.ports.add(&other.ports);
-        self.cores.add(&other.cores);
-    }
-
-    /// Removes each of `other` once.
-    pub fn subtract(&mut self, other: &Self) {
-        self.ports.subtract(&other.ports);
-        self.cores.subtract(&other.cores);
-    }
-
-    /// Whether there is nothing in it.
-    pub fn is_empty(&self) -> bool {
-        self.ports.0.is_empty() && self.cores.0.is_empty()
-    }
-}
-
-/// A sorted list of small numbers, repeats allowed: removing one of two equal claims must leave
-/// the other.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Numbers(Vec<u16>);
-
-impl Numbers {
-    /// Adds a number.
-    pub fn insert(&mut self, number: u16) {
-        let offset = self.0.partition_point(|present| *present <= number);
-        self.0.insert(offset, number);
-    }
-
-    /// Removes a number once; whether it was there.
-    pub fn remove(&mut self, number: u16) -> bool {
-        match self.0.binary_search(&number) {
-            Ok(offset) => {
-                self.0.remove(offset);
-                true
-            }
-            Err(_) => false,
-        }
-    }
-
-    /// Whether the number is in it.
-    pub fn contains(&self, number: u16) -> bool {
-        self.0.binary_search(&number).is_ok()
-    }
-
-    /// The numbers in order, repeats included.
-    pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
-        self.0.iter().copied()
-    }
-
-    /// How many, repeats included.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// A number that is in it twice.
-    pub fn repeated(&self) -> Option<u16> {
-        self.0
-            .windows(2)
-            .find(|pair| pair[0] == pair[1])
-            .map(|pair| pair[0])
-    }
-
-    fn add(&mut self, other: &Self) {
-        for number in &other.0 {
-            self.insert(*number);
-        }
-    }
-
-    fn subtract(&mut self, other: &Self) {
-        for number in &other.0 {
-            self.remove(*number);
-        }
-    }
-}
-
-impl FromIterator<u16> for Numbers {
-    fn from_iter<I: IntoIterator<Item = u16>>(numbers: I) -> Self {
-        let mut numbers: Vec<u16> = numbers.into_iter().collect();
-        numbers.sort_unstable();
-        Self(numbers)
-    }
-}
-
 /// The lowest port that is handed out on request where the node does not say (Nomad's default).
 pub const MIN_DYNAMIC_PORT: u16 = 20_000;
 /// The highest port that is handed out on request where the node does not say (Nomad's default).
@@ -209,6 +104,10 @@ pub struct Capacity {
 pub struct FixedCapacity {
     /// Ports that are not for allocations, without repeats.
     pub reserved_ports: Numbers,
+    /// Ports of host networks that are not for allocations.
+    pub reserved_host_ports: HostPorts,
+    /// The addresses of the default host network.
+    pub default_addresses: Vec<IpAddr>,
     /// Cores that may be reserved whole.
     pub cores: Numbers,
     /// The lowest port handed out on request.
@@ -240,7 +139,9 @@ impl Capacity {
                 .saturating_sub(reserved.disk.disk_mb)
                 .max(0),
             fixed: Arc::new(FixedCapacity {
-                reserved_ports: parse_ports(&reserved.networks.reserved_host_ports),
+                reserved_ports: parse_ports(&reserved.networks.reserved_host_ports).collect(),
+                reserved_host_ports: reserved_host_ports(resources),
+                default_addresses: addresses_of_default(resources),
                 cores: resources.cpu.reservable_cpu_cores.iter().copied().collect(),
                 min_dynamic_port: or_default(resources.min_dynamic_port, MIN_DYNAMIC_PORT),
                 max_dynamic_port: or_default(resources.max_dynamic_port, MAX_DYNAMIC_PORT),
@@ -249,9 +150,66 @@ impl Capacity {
     }
 }
 
-/// `22,80,8500-8600` as numbers. What is no port or range is skipped: the node's own check of its
-/// configuration is the place to complain, and a fact must not stop the state.
-fn parse_ports(text: &str) -> Numbers {
+impl FixedCapacity {
+    /// Whether a port of the default host network is somebody's, or is not for allocations.
+    pub fn is_taken(&self, used: &Claims, port: u16) -> bool {
+        let on_address = |address: &IpAddr| {
+            let claim = (*address, port);
+            self.reserved_host_ports.contains(claim) || used.host_ports.contains(claim)
+        };
+        self.reserved_ports.contains(port)
+            || used.ports.contains(port)
+            || self.default_addresses.iter().any(on_address)
+    }
+
+    /// The same for the address of another host network, which may be one of the default's.
+    pub fn is_taken_on(&self, used: &Claims, address: IpAddr, port: u16) -> bool {
+        if self.default_addresses.contains(&address) {
+            return self.is_taken(used, port);
+        }
+        self.reserved_ports.contains(port)
+            || self.reserved_host_ports.contains((address, port))
+            || used.host_ports.contains((address, port))
+    }
+
+    /// Whether two allocations with these claims cannot be there together for a port of theirs.
+    pub fn collide(&self, one: &Claims, other: &Claims) -> bool {
+        let nothing_reserved = Self {
+            default_addresses: self.default_addresses.clone(),
+            ..Self::default()
+        };
+        let mut ports = one.ports.iter();
+        let mut host_ports = one.host_ports.iter();
+        ports.any(|port| nothing_reserved.is_taken(other, port))
+            || host_ports.any(|(address, port)| nothing_reserved.is_taken_on(other, address, port))
+    }
+}
+
+fn reserved_host_ports(resources: &NodeResources) -> HostPorts {
+    let networks = resources.node_networks.iter();
+    let addresses = networks.flat_map(|network| &network.addresses);
+    let ports = addresses.filter_map(|address| {
+        let ip: IpAddr = address.address.parse().ok()?;
+        Some(parse_ports(&address.reserved_ports).map(move |port| (ip, port)))
+    });
+    ports.flatten().collect()
+}
+
+fn addresses_of_default(resources: &NodeResources) -> Vec<IpAddr> {
+    let listed = resources.addresses(HOST_NETWORK);
+    let listed = listed.filter_map(|it| it.address.parse().ok());
+    // All that nodes of older releases send.
+    let networks = resources.networks.iter().map(|network| &network.ip);
+    let first = networks.filter_map(|ip| ip.parse().ok()).next();
+    let mut addresses: Vec<IpAddr> = listed.chain(first).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
+}
+
+/// `22,80,8500-8600` as numbers, without repeats. What is no port or range is skipped: the node's
+/// own check of its configuration is the place to complain, and a fact must not stop the state.
+fn parse_ports(text: &str) -> impl Iterator<Item = u16> + use<> {
     let mut ports = std::collections::BTreeSet::new();
     for part in text.split(',').map(str::trim) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -259,7 +217,7 @@ fn parse_ports(text: &str) -> Numbers {
             ports.extend(first..=last);
         }
     }
-    Numbers(ports.into_iter().collect())
+    ports.into_iter()
 }
 
 #[cfg(test)]
@@ -267,19 +225,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_two_equal_claims_stays_when_the_other_goes() {
-        let mut numbers: Numbers = [80, 443, 80].into_iter().collect();
-        assert_eq!(numbers.repeated(), Some(80));
-        assert!(numbers.remove(80));
-        assert!(numbers.contains(80));
-        assert!(numbers.remove(80));
-        assert!(!numbers.remove(80));
-        assert_eq!(numbers.iter().collect::<Vec<_>>(), [443]);
-    }
-
-    #[test]
     fn reserved_ports_are_numbers_and_ranges_and_nonsense_is_skipped() {
         let ports = parse_ports("22, 80,8500-8502,x,9-3,70000");
-        assert_eq!(ports.iter().collect::<Vec<_>>(), [22, 80, 8500, 8501, 8502]);
+        assert_eq!(ports.collect::<Vec<_>>(), [22, 80, 8500, 8501, 8502]);
     }
 }

@@ -140,6 +140,11 @@ impl Node {
         log_end(&self.log)
     }
 
+    /// keeper's and pump's directory, which holds its networks too.
+    pub fn run_dir(&self) -> &Path {
+        self.run_dir.path()
+    }
+
     /// Its offset among the nodes.
     pub fn number(&self) -> usize {
         self.number

@@ -19,8 +19,10 @@ mod jobs;
 mod journal;
 mod keeper;
 mod messages;
+mod network;
 mod requests;
 mod segment;
+mod templates;
 mod verdict;
 
 pub use checkpoints::{checkpoint, checkpoint_records};
@@ -30,8 +32,10 @@ pub use jobs::{job_document, job_file};
 pub use journal::{journal, journal_file};
 pub use keeper::{keeper_packet, keeper_plan, keeper_record, keeper_state, keeper_stream};
 pub use messages::wire_message;
+pub use network::{netlink_answer, nft_description};
 pub use requests::http_request;
 pub use segment::log_segment;
+pub use templates::template;
 pub use verdict::Verdict;
 
 /// One decoder under test.
@@ -56,5 +60,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("log_history", log_history),
     ("log_outcome", log_outcome),
     ("log_segment", log_segment),
+    ("netlink_answer", netlink_answer),
+    ("nft_description", nft_description),
+    ("template", template),
     ("wire_message", wire_message),
 ];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use noded_core::effect::StartTask;
 use noded_core::event::{AllocEvent, LeasesAnswer, Recovery, RunEvent};
-use noded_core::{Effect, Event, Moment};
+use noded_core::{AllocResources, Effect, Event, Moment};
 use noded_daemon::config::DriverSettings;
 use noded_daemon::drivers::{self, Checked, DriverError, MockConfig, StartFailed};
 use noded_daemon::hands::Hands;
@@ -28,9 +28,11 @@ impl IdleHands {
     /// The events that answer an effect at once. `StartTask` is answered by the task itself.
     fn answer(&self, effect: Effect) -> Vec<Event> {
         match effect {
-            Effect::BuildAllocDirectory { spec } => vec![Event::Alloc {
+            Effect::PrepareAlloc { spec, .. } => vec![Event::Alloc {
                 alloc: spec.id(),
-                event: AllocEvent::DirectoryBuilt,
+                event: AllocEvent::Prepared {
+                    resources: AllocResources::default(),
+                },
             }],
             Effect::DestroyAlloc { alloc } => vec![Event::Alloc {
                 alloc,

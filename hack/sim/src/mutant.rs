@@ -67,11 +67,24 @@ pub enum Mutant {
     LaunchesForgotten,
     LaunchedAgain,
     LaunchedBeside,
+    DrainedAtOnce,
+    DeadlinesForgotten,
+    SystemLeavesFirst,
+    DrainsNeverOver,
+    DrainsDiscontinued,
+    TokensForgotten,
+    PayloadsMixed,
+    ChildrenUnseen,
+    DispatchedEarly,
+    VictimsTooNear,
+    OneVictimMore,
+    VictimsUnseen,
+    VictimsUnawaited,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 58] = [
+    pub const ALL: [Self; 71] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -130,6 +143,19 @@ impl Mutant {
         Self::LaunchesForgotten,
         Self::LaunchedAgain,
         Self::LaunchedBeside,
+        Self::DrainedAtOnce,
+        Self::DeadlinesForgotten,
+        Self::SystemLeavesFirst,
+        Self::DrainsNeverOver,
+        Self::DrainsDiscontinued,
+        Self::TokensForgotten,
+        Self::PayloadsMixed,
+        Self::ChildrenUnseen,
+        Self::DispatchedEarly,
+        Self::VictimsTooNear,
+        Self::OneVictimMore,
+        Self::VictimsUnseen,
+        Self::VictimsUnawaited,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -243,6 +269,19 @@ impl Mutant {
             Self::LaunchedBeside => {
                 "periodic: a launch does not wait for the one before although it should"
             }
+            Self::DrainedAtOnce => "drains: all of a node is asked to leave at once",
+            Self::DeadlinesForgotten => "drains: what is left at the deadline stays",
+            Self::SystemLeavesFirst => "drains: system jobs leave with the first",
+            Self::DrainsNeverOver => "drains: a node that is empty goes on draining",
+            Self::DrainsDiscontinued => "drains: a new leader continues none",
+            Self::TokensForgotten => "dispatch: a child is made without its token",
+            Self::PayloadsMixed => "dispatch: a child has another one's payload",
+            Self::ChildrenUnseen => "dispatch: a child is made without its evaluation",
+            Self::DispatchedEarly => "dispatch: a child is acknowledged before it is on a majority",
+            Self::VictimsTooNear => "preemption: one of nearly the same priority is evicted",
+            Self::OneVictimMore => "preemption: one more is evicted than is needed",
+            Self::VictimsUnseen => "preemption: jobs of the evicted are not looked at",
+            Self::VictimsUnawaited => "preemption: nobody waits for the end of the evicted",
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -280,6 +319,19 @@ impl Mutant {
             Self::LaunchesForgotten | Self::LaunchedAgain | Self::LaunchedBeside => {
                 Scenario::Periodic
             }
+            Self::DrainedAtOnce
+            | Self::DeadlinesForgotten
+            | Self::SystemLeavesFirst
+            | Self::DrainsNeverOver
+            | Self::DrainsDiscontinued => Scenario::Drain,
+            Self::TokensForgotten
+            | Self::PayloadsMixed
+            | Self::ChildrenUnseen
+            | Self::DispatchedEarly => Scenario::Dispatch,
+            Self::VictimsTooNear
+            | Self::OneVictimMore
+            | Self::VictimsUnseen
+            | Self::VictimsUnawaited => Scenario::Preempt,
             Self::PromotionsForgotten
             | Self::OlderInNewVersion
             | Self::CanariesStay

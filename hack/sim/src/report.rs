@@ -15,7 +15,7 @@ use crate::stopwatch::Stopwatch;
 use crate::time::Nanos;
 
 /// Every scenario that a series goes through, Storm most often.
-pub const ROUND: [Scenario; 26] = [
+pub const ROUND: [Scenario; 29] = [
     Scenario::Storm,
     Scenario::Leaders,
     Scenario::Storm,
@@ -39,6 +39,9 @@ pub const ROUND: [Scenario; 26] = [
     Scenario::Rolling,
     Scenario::Canary,
     Scenario::Periodic,
+    Scenario::Drain,
+    Scenario::Dispatch,
+    Scenario::Preempt,
     Scenario::Stuck,
     Scenario::Operators,
     Scenario::SessionStorm,

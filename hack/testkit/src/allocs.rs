@@ -50,6 +50,7 @@ pub fn bare(id: AllocId, node: NodeId) -> Allocation {
         client_status: ClientStatus::Pending,
         client_description: String::new(),
         task_states: BTreeMap::new(),
+        network_status: None,
         alloc_states: Vec::new(),
         deployment_id: None,
         deployment_status: None,

@@ -1,6 +1,8 @@
 //! Ordinary nodes.
 
-use protocol_model::{DriverInfo, NetworkResource, Node, NodeId};
+use protocol_model::{
+    DriverInfo, NetworkResource, Node, NodeId, NodeNetworkAddress, NodeNetworkResource,
+};
 
 /// A node of 4000 MHz, 8192 MiB and 100 GiB in `dc1`, with both drivers, at 10.0.0.`number`.
 pub fn node(number: u8) -> Node {
@@ -20,6 +22,7 @@ pub fn node(number: u8) -> Node {
     let resources = &mut node.node_resources;
     resources.cpu.cpu_shares = 4000;
     resources.cpu.total_cpu_cores = 4;
+    resources.cpu.reservable_cpu_cores = (0..4).collect();
     resources.memory.memory_mb = 8192;
     resources.disk.disk_mb = 100 * 1024;
     resources.min_dynamic_port = 20_000;
@@ -30,4 +33,21 @@ pub fn node(number: u8) -> Node {
         ..NetworkResource::default()
     });
     node
+}
+
+/// Gives a node an interface with these addresses, all of them in the host network `name`.
+pub fn add_host_network(node: &mut Node, name: &str, addresses: &[&str], reserved_ports: &str) {
+    let addresses = addresses.iter().map(|address| NodeNetworkAddress {
+        alias: name.to_owned(),
+        address: (*address).to_owned(),
+        reserved_ports: reserved_ports.to_owned(),
+        ..NodeNetworkAddress::default()
+    });
+    node.node_resources.node_networks.push(NodeNetworkResource {
+        mode: "host".to_owned(),
+        device: format!("{name}0"),
+        addresses: addresses.collect(),
+        ..NodeNetworkResource::default()
+    });
+    node.computed_class.push_str(name);
 }

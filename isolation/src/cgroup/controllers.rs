@@ -58,6 +58,14 @@ impl ControllerSet {
             .collect()
     }
 
+    /// Those of [`Self::wanted`], and those that a host may lack and still enforce all limits but
+    /// few.
+    #[must_use]
+    pub fn delegated() -> Self {
+        let wanted = Self::wanted();
+        wanted.iter().chain([Controller::Cpuset]).collect()
+    }
+
     /// Reads `cgroup.controllers` or `cgroup.subtree_control`. Controllers that Drover does not
     /// use are left out.
     #[must_use]

@@ -238,7 +238,7 @@ fn delegate(directory: BorrowedFd<'_>) {
         return;
     };
     for controller in available
-        .intersection(&ControllerSet::wanted())
+        .intersection(&ControllerSet::delegated())
         .difference(&shared)
         .iter()
     {

@@ -14,13 +14,19 @@ use super::controllers::{Controller, ControllerSet};
 use super::error::CgroupError;
 use super::task::TaskCgroup;
 
+/// The limit of [`CgroupLimits::cpus`].
+pub const CPUSET_CPUS: &str = "cpuset.cpus";
+
 /// What a task may use. `None` leaves the kernel's default: no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CgroupLimits {
     /// `cpu.weight`, 1 to 10000; siblings share time in proportion.
     pub cpu_weight: Option<u16>,
     /// `cpu.max`: a ceiling even when processors are idle.
     pub cpu_max: Option<CpuMax>,
+    /// `cpuset.cpus`: the processors that it may run on, by number; empty for all of its parent's.
+    #[serde(default)]
+    pub cpus: Vec<u16>,
     /// `memory.max`: at this many bytes the kernel kills.
     pub memory_max_bytes: Option<u64>,
     /// `memory.low`: this much is kept from reclaim while others can give.
@@ -101,7 +107,7 @@ impl Hierarchy for Unified {
                     root.clone(),
                     true,
                 ))),
-                // No limit of ours needs them yet.
+                // Written without them, or not needed yet.
                 Controller::Cpuset | Controller::Io | Controller::Hugetlb => None,
             })
             .collect()
@@ -167,6 +173,10 @@ pub(super) fn apply(
                 .map_err(refused("cpu.max"))?;
         }
     }
+    if !limits.cpus.is_empty() && task.controllers().contains(Controller::Cpuset) {
+        let cpus: Vec<String> = limits.cpus.iter().map(u16::to_string).collect();
+        task.write(CPUSET_CPUS, &cpus.join(","))?;
+    }
     if let Some(memory) = group.controller_of::<MemController>() {
         let set = SetMemory {
             low: limits.memory_low_bytes.map(bytes),
@@ -203,6 +213,7 @@ fn unenforced(limits: &CgroupLimits, controllers: &ControllerSet) -> Vec<Unenfor
     let CgroupLimits {
         cpu_weight,
         cpu_max,
+        cpus,
         memory_max_bytes,
         memory_low_bytes,
         memory_high_bytes,
@@ -213,6 +224,7 @@ fn unenforced(limits: &CgroupLimits, controllers: &ControllerSet) -> Vec<Unenfor
     [
         (cpu_weight.is_some(), "cpu.weight", Controller::Cpu),
         (cpu_max.is_some(), "cpu.max", Controller::Cpu),
+        (!cpus.is_empty(), CPUSET_CPUS, Controller::Cpuset),
         (memory_max_bytes.is_some(), "memory.max", Controller::Memory),
         (memory_low_bytes.is_some(), "memory.low", Controller::Memory),
         (
@@ -270,11 +282,39 @@ mod tests {
     }
 
     #[test]
+    fn processors_are_written_where_their_controller_is() {
+        for (controllers, expected) in [("cpuset", Some("0,2,3")), ("cpu", None)] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("task");
+            std::fs::create_dir(&path).expect("made");
+            if expected.is_some() {
+                std::fs::write(path.join(CPUSET_CPUS), "").expect("written");
+            }
+            let directory = std::fs::File::open(&path).expect("opened").into();
+            let task = TaskCgroup::new(
+                folder.path().to_owned(),
+                PathBuf::from("task"),
+                directory,
+                ControllerSet::parse(controllers),
+            );
+            let limits = CgroupLimits {
+                cpus: vec![0, 2, 3],
+                ..CgroupLimits::default()
+            };
+            let left = apply(&task, &limits).expect("applied");
+            assert_eq!(left.is_empty(), expected.is_some(), "{left:?}");
+            let written = std::fs::read_to_string(path.join(CPUSET_CPUS)).ok();
+            assert_eq!(written.as_deref(), expected);
+        }
+    }
+
+    #[test]
     fn only_what_was_asked_for_and_cannot_be_done_is_reported() {
         let limits = CgroupLimits {
             cpu_weight: Some(100),
             memory_max_bytes: Some(1 << 28),
             pids_max: Some(64),
+            cpus: vec![0],
             ..CgroupLimits::default()
         };
         let report = |text: &str| -> Vec<String> {
@@ -283,10 +323,11 @@ mod tests {
                 .map(ToString::to_string)
                 .collect()
         };
-        assert!(report("cpu memory pids").is_empty());
+        assert!(report("cpu cpuset memory pids").is_empty());
         assert_eq!(
             report("cpu hugetlb"),
             [
+                "cpuset.cpus is not enforced: no cpuset controller",
                 "memory.max is not enforced: no memory controller",
                 "pids.max is not enforced: no pids controller",
             ]

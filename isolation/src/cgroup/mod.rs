@@ -23,7 +23,7 @@ mod task;
 pub use controllers::{Controller, ControllerSet};
 pub use error::CgroupError;
 pub use hierarchy::{Hierarchy, SUPERVISOR, TASKS};
-pub use limits::{CgroupLimits, CpuMax, MemoryMax, Unenforced};
+pub use limits::{CPUSET_CPUS, CgroupLimits, CpuMax, MemoryMax, Unenforced};
 pub use mount::{Mount, MountError, find_mount};
 pub use remove::{Patience, kill_and_remove_subtree, remove_subtree};
 pub use stats::{StatReader, Stats};

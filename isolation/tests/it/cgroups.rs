@@ -118,6 +118,7 @@ fn limits_are_set_or_named_as_not_enforced() {
         cpu_weight: Some(50),
         memory_max_bytes: Some(64 << 20),
         pids_max: Some(32),
+        cpus: vec![0],
         ..CgroupLimits::default()
     };
     let unenforced = cgroup.apply_limits(&limits).expect("no refusal");
@@ -126,6 +127,7 @@ fn limits_are_set_or_named_as_not_enforced() {
         (Controller::Cpu, "cpu.weight", "50\n"),
         (Controller::Memory, "memory.max", "67108864\n"),
         (Controller::Pids, "pids.max", "32\n"),
+        (Controller::Cpuset, "cpuset.cpus", "0\n"),
     ] {
         let named = unenforced.iter().any(|one| one.limit == file);
         let there = fixture.hierarchy().controllers().contains(controller);

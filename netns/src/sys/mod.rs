@@ -1,4 +1,8 @@
-//! unshare(2) for networks, and the question which kind a namespace is.
+//! unshare(2) for networks, the question which kind a namespace is, and the state of a link.
+
+mod link_state;
+
+pub(crate) use link_state::settle_link;
 
 use std::os::fd::BorrowedFd;
 

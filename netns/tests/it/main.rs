@@ -1,6 +1,7 @@
 //! The kernel's own answers, in namespaces that end with the test.
 
 mod pins;
+mod routed;
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -32,6 +32,7 @@
 //! the daemon; nothing is asked for a task that is dead; a stop that was acknowledged is in the
 //! journal.
 
+pub mod alloc_resources;
 pub mod alloc_runner;
 pub mod alloc_set;
 pub mod alloc_spec;
@@ -53,6 +54,7 @@ mod test_support;
 pub mod time;
 pub mod update_batcher;
 
+pub use alloc_resources::AllocResources;
 pub use alloc_spec::AllocSpec;
 pub use effect::{Durability, Effect, Issued};
 pub use event::Event;

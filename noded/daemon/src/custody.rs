@@ -20,7 +20,8 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 
 use crate::config::Config;
-use crate::executor::{NetworkError, Networks};
+use crate::identity::NodeIdentity;
+use crate::networks::{self, NetworkError, Networks};
 
 /// How long each of them may take to go.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -169,17 +170,31 @@ pub fn end(config: &Config) -> Result<(), CustodyError> {
     }
     end_pump(&paths)?;
     remove_cgroups(&config.cgroup_base)?;
-    release_networks(&config.run_dir)?;
+    release_networks(config)?;
     unmount_secrets(&config.alloc_root())
 }
 
 /// A daemon that was killed may have left one; no task is in it any more.
-fn release_networks(run_dir: &Path) -> Result<(), CustodyError> {
-    let mut failed = Networks::below(run_dir).release_all();
+fn release_networks(config: &Config) -> Result<(), CustodyError> {
+    let mut failed = Networks::below(&config.run_dir, None).release_all();
+    failed.extend(delete_table(config).err());
     let count = failed.len();
     failed.pop().map_or(Ok(()), |source| {
         Err(CustodyError::Networks { count, source })
     })
+}
+
+/// The table of a node's mapped ports, where it ever had one.
+fn delete_table(config: &Config) -> Result<(), NetworkError> {
+    let identity = NodeIdentity::load(&config.node_dir()).ok().flatten();
+    // A damaged identity names no table; noded refuses to start with it, and says so.
+    let layout = identity.map(|identity| networks::layout(config.network, identity.id));
+    let Some(Ok(layout)) = layout else {
+        return Ok(());
+    };
+    netns::Table::new(layout)
+        .delete()
+        .map_err(NetworkError::Table)
 }
 
 /// Allocations that are over keep their files, and until they go the memory for their secrets.

@@ -30,6 +30,7 @@ use crate::input::Input;
 use crate::journal::{Journal, JournalError};
 use crate::keeper_events;
 use crate::keeper_link::{self, LinkError};
+use crate::networks::{self, Availability, Networks};
 use crate::reach::Reach;
 use crate::session::SessionContext;
 use crate::shell::{INPUTS_MAX, Shell, ShellError};
@@ -82,6 +83,9 @@ pub enum DaemonError {
         #[source]
         source: std::io::Error,
     },
+    /// The addresses of allocations' networks.
+    #[error("the subnet of allocations")]
+    Subnet(#[source] netns::LayoutError),
     /// keeper.
     #[error("keeper")]
     Keeper(#[source] LinkError),
@@ -141,7 +145,9 @@ pub async fn run(
     let io = FileIo::start().map_err(DaemonError::FileIo)?;
     // Before looking around: a cgroup that keeper made has no controller until it is given some.
     let hierarchy = open_cgroups(&config.cgroup_base)?;
-    let found = look_around(&config, &identity, &io)?;
+    let networks = open_networks(&config, &identity)?;
+    let bridge = networks.availability();
+    let found = look_around(&config, &identity, &io, &bridge)?;
     let endpoint = bind(&config)?;
 
     let (inputs, received) = mpsc::channel(INPUTS_MAX);
@@ -149,7 +155,7 @@ pub async fn run(
     let (journal, restored) = open_journal(&config.node_dir(), Arc::clone(&journal_news))?;
     let rebooted = restored.boot != Some(boot_id);
 
-    let (executor, kept) = open_executor(&live, allocs, hierarchy, &inputs).await?;
+    let (executor, kept) = open_executor(&live, allocs, hierarchy, networks, &inputs).await?;
     let node = first_facts(&config, found, &restored);
     let engine = io.engine();
     let seed = identity::random().map_err(DaemonError::Identity)?;
@@ -165,7 +171,7 @@ pub async fn run(
         facts: Mutex::new(Arc::clone(&node)),
         inputs,
     });
-    let caretaker = Caretaker::new(&reach, &session, path, engine, seed);
+    let caretaker = Caretaker::new(&reach, &session, path, engine, bridge, seed);
     let settings = settings(&config, seed);
     tracing::info!(
         node = %identity.id,
@@ -175,14 +181,8 @@ pub async fn run(
         "noded starts"
     );
     let core = NodeCore::new(settings, node, restored, kept, boot_id, HostClock.now());
-    let without_spec = core.allocs_without_spec().count();
-    if without_spec > 0 {
-        tracing::warn!(
-            allocs = without_spec,
-            "the journal has lost job specifications; their tasks go on, and a server is asked for \
-             them"
-        );
-    }
+    warn_of_lost_specs(&core);
+    take_up_networks(&executor.networks, &core);
     let shell = Shell {
         core,
         clock: Arc::new(HostClock),
@@ -207,6 +207,7 @@ async fn open_executor(
     config: &LiveConfig,
     allocs: AllocRoot,
     hierarchy: Hierarchy,
+    networks: Networks,
     inputs: &mpsc::Sender<Input>,
 ) -> Result<(Arc<Executor>, Vec<KeptRun>), DaemonError> {
     let now = config.now();
@@ -222,8 +223,42 @@ async fn open_executor(
         source,
     })?;
     let keeper = keeper_link::start(launch, opened, keeper_inputs(inputs.clone()));
-    let executor = Executor::new(config.clone(), allocs, hierarchy, keeper, sandboxes, inputs);
+    let executor = Executor::new(
+        config.clone(),
+        allocs,
+        hierarchy,
+        keeper,
+        sandboxes,
+        networks,
+        inputs,
+    );
     Ok((Arc::new(executor), kept))
+}
+
+/// Networks of allocations, and whether they can have addresses of their own.
+fn open_networks(config: &Config, identity: &NodeIdentity) -> Result<Networks, DaemonError> {
+    let bridge = networks::open(config.network, identity.id).map_err(DaemonError::Subnet)?;
+    Ok(Networks::below(&config.run_dir, Some(bridge)))
+}
+
+fn warn_of_lost_specs(core: &NodeCore) {
+    let allocs = core.allocs_without_spec().count();
+    if allocs > 0 {
+        tracing::warn!(
+            allocs,
+            "the journal has lost job specifications; their tasks go on, and a server is asked for \
+             them"
+        );
+    }
+}
+
+/// Networks of allocations that are not known any more go; the others have exactly their ports.
+fn take_up_networks(networks: &Networks, core: &NodeCore) {
+    let with_spec = core
+        .allocs()
+        .map(|runner| (runner.spec().id(), Some(runner.spec().as_ref())));
+    let without = core.allocs_without_spec().map(|alloc| (alloc, None));
+    networks.take_up(with_spec.chain(without));
 }
 
 /// Servers hear at once that we go, instead of waiting for silence.
@@ -250,8 +285,9 @@ fn look_around(
     config: &Config,
     identity: &NodeIdentity,
     io: &FileIo,
+    bridge: &Availability,
 ) -> Result<protocol_model::Node, DaemonError> {
-    let found = fingerprint(config, identity, io.engine()).map_err(DaemonError::Host)?;
+    let found = fingerprint(config, identity, io.engine(), bridge).map_err(DaemonError::Host)?;
     if let Some(reason) = found.enforcement.cgroup.reason() {
         tracing::warn!("{reason}");
     }

@@ -72,18 +72,29 @@ impl NodeIdentity {
             .mode(0o700)
             .create(directory)
             .map_err(failed("making", directory))?;
+        if let Some(identity) = Self::load(directory)? {
+            return Ok(identity);
+        }
+        let identity = Self {
+            id: NodeId(uuid::Uuid::new_v4()),
+            secret: random()?,
+        };
+        write_durably(directory, FILE, identity.text().as_bytes())
+            .map_err(failed("writing", &directory.join(FILE)))?;
+        Ok(identity)
+    }
+
+    /// The identity in `directory`; `None` where none was made.
+    ///
+    /// # Errors
+    /// Where the file cannot be read or is damaged.
+    pub fn load(directory: &Path) -> Result<Option<Self>, IdentityError> {
         let path = directory.join(FILE);
         match std::fs::read_to_string(&path) {
-            Ok(text) => parse(&text).ok_or(IdentityError::Damaged { path }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let identity = Self {
-                    id: NodeId(uuid::Uuid::new_v4()),
-                    secret: random()?,
-                };
-                write_durably(directory, FILE, identity.text().as_bytes())
-                    .map_err(failed("writing", &path))?;
-                Ok(identity)
-            }
+            Ok(text) => parse(&text)
+                .map(Some)
+                .ok_or(IdentityError::Damaged { path }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(failed("reading", &path)(error)),
         }
     }

@@ -18,7 +18,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures::FutureExt;
-use noded_core::effect::TaskHook;
+use noded_core::effect::{AllocHook, TaskHook};
 use noded_core::event::{AllocEvent, Recovery, RunEvent};
 use noded_core::{Effect, Event, RunKey};
 use protocol_model::TaskEventKind;
@@ -87,9 +87,10 @@ where
 fn fallback(effect: Effect, message: &str) -> Fallback {
     let message_owned = || message.to_owned();
     match effect {
-        Effect::BuildAllocDirectory { spec } => Fallback::Tell(vec![Event::Alloc {
+        Effect::PrepareAlloc { spec, hooks } => Fallback::Tell(vec![Event::Alloc {
             alloc: spec.id(),
-            event: AllocEvent::DirectoryFailed {
+            event: AllocEvent::PrepareFailed {
+                hook: hooks.first().copied().unwrap_or(AllocHook::Directory),
                 message: message_owned(),
             },
         }]),
@@ -145,7 +146,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use noded_core::effect::{PrepareTask, StartTask};
+    use noded_core::effect::{PrepareTask, StartTask, TaskNetwork};
     use noded_core::event::{Exit, ExitStatus};
     use noded_core::{AllocSpec, RunEpoch};
     use protocol_model::{AllocId, UnixNanos};
@@ -192,6 +193,7 @@ mod tests {
             config: serde_json::Map::new(),
             user: String::new(),
             environment: BTreeMap::new(),
+            network: TaskNetwork::default(),
         }))
     }
 
@@ -229,11 +231,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_directory_and_a_preparation_that_panic_have_failed_with_the_text() {
-        let (events, _) = carried_out(Effect::BuildAllocDirectory { spec: spec() }, 1).await;
+        let (events, _) = carried_out(
+            Effect::PrepareAlloc {
+                spec: spec(),
+                hooks: vec![AllocHook::Directory],
+            },
+            1,
+        )
+        .await;
         let [
             Event::Alloc {
                 alloc: ALLOC,
-                event: AllocEvent::DirectoryFailed { message },
+                event: AllocEvent::PrepareFailed { message, .. },
             },
         ] = events.as_slice()
         else {

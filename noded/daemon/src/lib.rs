@@ -46,6 +46,7 @@ pub mod keeper_events;
 pub mod keeper_link;
 mod lane;
 mod leases;
+pub mod networks;
 pub mod os_signal;
 mod poll_fd;
 pub mod reach;

@@ -23,6 +23,7 @@ use crate::file_io::Engine;
 use crate::fingerprint::{disk, fingerprint};
 use crate::identity::NodeIdentity;
 use crate::input::Input;
+use crate::networks::Availability;
 use crate::reach::Reach;
 use crate::session::SessionContext;
 
@@ -57,6 +58,7 @@ pub(crate) struct Caretaker {
     path: PathBuf,
     identity: NodeIdentity,
     engine: Engine,
+    bridge: Availability,
     endpoint: Endpoint,
     inputs: mpsc::Sender<Input>,
     /// Somebody made room: the disk is to be measured again.
@@ -72,6 +74,7 @@ impl Caretaker {
         session: &SessionContext,
         path: PathBuf,
         engine: Engine,
+        bridge: Availability,
         seed: [u8; 16],
     ) -> Self {
         Self {
@@ -79,6 +82,7 @@ impl Caretaker {
             path,
             identity: session.identity.clone(),
             engine,
+            bridge,
             endpoint: reach.endpoint.clone(),
             inputs: session.inputs.clone(),
             measure: Arc::new(Notify::new()),
@@ -134,8 +138,9 @@ impl Caretaker {
 
     async fn look(&self) -> Result<(), LoopEnded> {
         let (config, identity, engine) = (self.config.now(), self.identity.clone(), self.engine);
-        let looked =
-            tokio::task::spawn_blocking(move || fingerprint(&config, &identity, engine)).await;
+        let bridge = self.bridge.clone();
+        let look = move || fingerprint(&config, &identity, engine, &bridge);
+        let looked = tokio::task::spawn_blocking(look).await;
         match looked {
             Ok(Ok(found)) => self.tell(Input::Looked(Ok(Box::new(found.node)))).await,
             Ok(Err(error)) => self.tell(Input::Looked(Err(chain(&error)))).await,

@@ -2,7 +2,6 @@
 
 use crate::endpoint::Endpoint;
 
-const NODE_POOLS: &str = "not part of this release: node pools as objects";
 const EVENTS: &str = "not part of this release: the event stream";
 const VARIABLES: &str = "not part of this release: variables";
 const SERVICES: &str = "not part of this release: service discovery";
@@ -26,8 +25,6 @@ pub(crate) const ALL: &[Endpoint] = &[
         THIS,
     ),
     Endpoint::absent("PauseAllocation", "/v1/client/allocation/{id}/pause", THIS),
-    Endpoint::absent("ListNodePools", "/v1/node/pools", NODE_POOLS),
-    Endpoint::absent("NodePool", "/v1/node/pool/{rest*}", NODE_POOLS),
     Endpoint::absent("EventStream", "/v1/event/stream", EVENTS),
     Endpoint::absent("ListVariables", "/v1/vars", VARIABLES),
     Endpoint::absent("Variable", "/v1/var/{path...}", VARIABLES),

@@ -31,6 +31,7 @@ pub mod deployments;
 pub mod evaluations;
 pub mod jobs;
 pub mod namespaces;
+pub mod node_pools;
 pub mod nodes;
 pub mod operator;
 pub mod scaling;
@@ -53,6 +54,7 @@ const DECLARED: &[&[Endpoint]] = &[
     evaluations::ALL,
     deployments::ALL,
     nodes::ALL,
+    node_pools::ALL,
     namespaces::ALL,
     scaling::ALL,
     search::ALL,

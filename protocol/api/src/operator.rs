@@ -47,6 +47,9 @@ pub struct SchedulerConfiguration {
     /// When they changed last; not read.
     #[serde(skip_deserializing)]
     pub modify_index: u64,
+    /// Kept and shown, without an effect: every node is looked at. 0 = not set.
+    #[serde(deserialize_with = "or_default")]
+    pub node_limit_for_feasibility_checks: u32,
     /// Whether evaluations wait.
     #[serde(deserialize_with = "or_default")]
     pub pause_eval_broker: bool,
@@ -80,11 +83,14 @@ pub struct SchedulerSettings {
 }
 
 /// The answer of [`WriteScheduler`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct SchedulerWritten {
     pub index: u64,
     pub updated: bool,
+    /// The settings that have no effect; absent where there are none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub warnings: String,
 }
 
 /// The answer of [`RaftConfiguration`].

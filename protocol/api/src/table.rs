@@ -1,5 +1,6 @@
 //! Which operation a request means.
 
+use std::cmp::Reverse;
 use std::sync::LazyLock;
 
 use crate::endpoint::{Endpoint, Method};
@@ -27,10 +28,13 @@ pub enum NotFound {
     },
 }
 
+/// The most exact ones first.
 static TEMPLATES: LazyLock<Vec<(Template, &'static Endpoint)>> = LazyLock::new(|| {
-    endpoints()
+    let mut templates: Vec<_> = endpoints()
         .map(|endpoint| (Template::parse(endpoint.path), endpoint))
-        .collect()
+        .collect();
+    templates.sort_by_cached_key(|(template, _)| Reverse(template.rank()));
+    templates
 });
 
 /// The operation that a request of `path`, split and decoded, by `method` means. `None` is a method
@@ -38,37 +42,29 @@ static TEMPLATES: LazyLock<Vec<(Template, &'static Endpoint)>> = LazyLock::new(|
 ///
 /// Of several paths that match, the one with the most literal segments is meant, whatever its
 /// methods: `/v1/job/a/plan` is the plan of job `a`, never the job `a/plan`, whose slash has to be
-/// encoded.
+/// encoded. Where there are as many, the first literals decide: `/v1/node/pool/drain` is the node
+/// pool `drain`, never the drain of a node `pool`.
 ///
 /// # Errors
 /// Where there is none.
 pub fn find<S: AsRef<str>>(path: &[S], method: Option<Method>) -> Result<Found, NotFound> {
     let matching = TEMPLATES.iter().filter_map(|(template, endpoint)| {
         let parameters = template.matches(path)?;
-        Some((
-            template.literals(),
-            Found {
-                endpoint,
-                parameters,
-            },
-        ))
+        let found = Found {
+            endpoint,
+            parameters,
+        };
+        Some((template, found))
     });
-    let mut best = Vec::new();
-    let mut most = 0;
-    for (literals, found) in matching {
-        if literals > most {
-            best.clear();
-            most = literals;
-        }
-        if literals == most {
-            best.push(found);
-        }
-    }
-    let Some(other) = best.first().map(|found| found.endpoint) else {
+    let mut matching = matching.peekable();
+    let Some((best, other)) = matching.peek().map(|(best, it)| (*best, it.endpoint)) else {
         return Err(NotFound::Path);
     };
+    let rank = best.rank();
     let taken = |found: &Found| method.is_some_and(|it| found.endpoint.takes(it));
-    best.into_iter()
+    matching
+        .take_while(|(template, _)| template.rank() == rank)
+        .map(|(_, found)| found)
         .find(taken)
         .ok_or(NotFound::Method { other })
 }
@@ -97,6 +93,26 @@ mod tests {
         assert_eq!(name(Method::Get, "/v1/job/a/b").unwrap(), read);
         assert_eq!(name(Method::Get, "/v1/job/a/plan").unwrap_err(), "PlanJob");
         assert_eq!(name(Method::Get, "/v1/nothing").unwrap_err(), "path");
+    }
+
+    #[test]
+    fn node_pools_are_no_nodes_of_these_names() {
+        assert_eq!(
+            name(Method::Get, "/v1/node/pools").unwrap(),
+            "ListNodePools []"
+        );
+        let read = r#"ReadNodePool [("name", "drain")]"#;
+        assert_eq!(name(Method::Get, "/v1/node/pool/drain").unwrap(), read);
+        let update = r#"UpdateNodePool [("name", "drain")]"#;
+        assert_eq!(name(Method::Put, "/v1/node/pool/drain").unwrap(), update);
+        let nodes = r#"NodePoolNodes [("name", "x")]"#;
+        assert_eq!(name(Method::Get, "/v1/node/pool/x/nodes").unwrap(), nodes);
+        let drain = r#"DrainNode [("id", "x")]"#;
+        assert_eq!(name(Method::Put, "/v1/node/x/drain").unwrap(), drain);
+        assert_eq!(
+            name(Method::Get, "/v1/node/pool/x/drain").unwrap_err(),
+            "path"
+        );
     }
 
     #[test]

@@ -31,10 +31,12 @@ impl Template {
     }
 
     /// How exactly it describes a path: of several templates that match, the one with the most
-    /// literal segments is meant.
-    pub(crate) fn literals(&self) -> usize {
-        let is_literal = |it: &&Segment| matches!(it, Segment::Literal(_));
-        self.segments.iter().filter(is_literal).count()
+    /// literal segments is meant, and of those the one whose literals come first.
+    pub(crate) fn rank(&self) -> (usize, Vec<bool>) {
+        let is_literal = |it: &Segment| matches!(it, Segment::Literal(_));
+        let places: Vec<bool> = self.segments.iter().map(is_literal).collect();
+        let literals = places.iter().filter(|is_literal| **is_literal).count();
+        (literals, places)
     }
 
     pub(crate) fn segments(&self) -> &[Segment] {

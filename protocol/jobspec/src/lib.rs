@@ -16,6 +16,7 @@
 //! - `variables`, `locals`, `type_constraint`: what expressions can name.
 //! - `schema`, `decode`: which blocks and attributes there are, and how they become JSON.
 //! - `json`: job files that are JSON already.
+//! - `pool`: files of node pools, which use the same tables ([`parse_pool`]).
 //! - `places`: the lines of what validation finds later, and of warnings ([`Places`]).
 //!
 //! Limits: [`SOURCE_BYTES_MAX`] bytes of text, 64 levels of nesting (the syntax parser's), a
@@ -30,6 +31,7 @@ mod inputs;
 mod json;
 mod locals;
 mod places;
+mod pool;
 mod references;
 mod schema;
 mod suggestion;
@@ -43,6 +45,7 @@ mod written;
 pub use self::diagnostic::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics};
 pub use self::inputs::{Directories, FileError, Inputs, NoFiles, VariableFile, Variables};
 pub use self::places::Places;
+pub use self::pool::parse_pool;
 pub use self::text::decode_text;
 
 use self::decode::{BlockView, Decoder, Problems};

@@ -97,6 +97,28 @@ pub struct Deployment {
 }
 
 impl Deployment {
+    /// Whether nothing of its version may be placed: several regions take part, and its turn has
+    /// not come, or somebody ended or paused it before that.
+    pub fn is_withheld(&self) -> bool {
+        let mut groups = self.task_groups.values();
+        self.is_multiregion
+            && match self.status {
+                DeploymentStatus::Initializing | DeploymentStatus::Pending => true,
+                DeploymentStatus::Paused
+                | DeploymentStatus::Failed
+                | DeploymentStatus::Cancelled => groups.all(|group| group.placed_allocs == 0),
+                DeploymentStatus::Running
+                | DeploymentStatus::Successful
+                | DeploymentStatus::Blocked
+                | DeploymentStatus::Unblocking => false,
+            }
+    }
+
+    /// Whether a plan still has to say what its groups want: it was made with its version.
+    pub fn lacks_groups(&self) -> bool {
+        self.is_multiregion && self.status.is_active() && self.task_groups.is_empty()
+    }
+
     /// Its job.
     pub fn job_key(&self) -> JobKey {
         JobKey::new(self.namespace.clone(), self.job_id.clone())
@@ -125,6 +147,8 @@ impl Deployment {
     pub const NEEDS_PROMOTION: &'static str = "Deployment is running but requires manual promotion";
     /// Running, and the leader promotes its canaries once all are healthy.
     pub const PENDING_PROMOTION: &'static str = "Deployment is running pending automatic promotion";
+    /// Made with its version, or with its groups, in one of several regions.
+    pub const PENDING_FOR_PEER: &'static str = "Deployment is pending, waiting for peer region";
     /// Paused.
     pub const PAUSED: &'static str = "Deployment is paused";
     /// Successful.

@@ -181,4 +181,9 @@ impl EphemeralDisk {
         self.size_mb
             .unwrap_or(crate::canonical::defaults::EPHEMERAL_DISK_MB)
     }
+
+    /// Whether a successor is preferably placed on the same node and gets the data.
+    pub fn sticky(&self) -> bool {
+        self.sticky.unwrap_or(false)
+    }
 }

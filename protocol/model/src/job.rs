@@ -140,7 +140,7 @@ pub struct Job {
     pub task_groups: Vec<TaskGroup>,
     /// Defaults of the groups' `update`. Canonical: only `stagger` and `max_parallel` are left.
     pub update: Option<UpdateStrategy>,
-    /// Deployment over several regions. Stored, not carried out.
+    /// Deployment over several regions.
     pub multiregion: Option<Multiregion>,
     /// Spread that applies to every group.
     #[serde(with = "nullable")]

@@ -39,7 +39,7 @@ pub use ids::{
     AllocId, DEFAULT_NAMESPACE, DeploymentId, EvalId, Incarnation, JobKey, NodeId, SpecHash,
 };
 pub use instant::{UnixNanos, format_rfc3339, rfc3339, rfc3339_always};
-pub use metrics::{AllocMetric, NodeScoreMeta};
+pub use metrics::{AllocMetric, ExhaustedResources, NodeScoreMeta};
 pub use node::*;
 pub use session::{DaemonLife, SessionEpoch};
 pub use shown_states::ShownTaskStates;

@@ -40,6 +40,10 @@ pub struct AllocMetric {
     /// Quotas that were used up.
     #[serde(with = "nullable")]
     pub quota_exhausted: Vec<String>,
+    /// Per task, how much was asked for of the dimensions that were exhausted, over all placements
+    /// that failed.
+    #[serde(with = "nullable", skip_serializing_if = "BTreeMap::is_empty")]
+    pub resources_exhausted: BTreeMap<String, ExhaustedResources>,
     /// The best-scored nodes, best first.
     #[serde(with = "nullable")]
     pub score_meta_data: Vec<NodeScoreMeta>,
@@ -48,6 +52,18 @@ pub struct AllocMetric {
     pub allocation_time: Duration,
     /// Further placements of the same group that failed for the same reasons.
     pub coalesced_failures: u64,
+}
+
+/// The amounts of exhausted dimensions that a task's failed placements asked for; 0 for others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExhaustedResources {
+    /// MHz.
+    #[serde(rename = "CPU")]
+    pub cpu: u64,
+    /// MiB.
+    #[serde(rename = "MemoryMB")]
+    pub memory_mb: u64,
 }
 
 /// One node's score.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::canonical::defaults::HOST_NETWORK;
 use crate::nullable;
 use crate::nullable::or_default;
 
@@ -103,6 +104,21 @@ pub struct Port {
     pub ignore_collision: bool,
 }
 
+impl Port {
+    /// The name of its host network.
+    pub fn host_network(&self) -> &str {
+        match self.host_network.as_str() {
+            "" => HOST_NETWORK,
+            name => name,
+        }
+    }
+
+    /// Whether it is on the default host network.
+    pub fn is_on_default(&self) -> bool {
+        self.host_network() == HOST_NETWORK
+    }
+}
+
 /// Name resolution inside the tasks.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
@@ -116,6 +132,24 @@ pub struct DnsConfig {
     /// Resolver options.
     #[serde(with = "nullable")]
     pub options: Vec<String>,
+}
+
+/// The report of a node about an allocation's own network.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NetworkStatus {
+    /// The interface inside the network namespace: `eth0`.
+    #[serde(deserialize_with = "or_default")]
+    pub interface_name: String,
+    /// Its IPv4 address; `""` = none.
+    #[serde(deserialize_with = "or_default")]
+    pub address: String,
+    /// Its IPv6 address; `""` = none.
+    #[serde(rename = "AddressIPv6", deserialize_with = "or_default")]
+    pub address_ipv6: String,
+    /// Name resolution inside, where the network itself says something about it.
+    #[serde(rename = "DNS")]
+    pub dns: Option<DnsConfig>,
 }
 
 /// Arguments for CNI plugins.

@@ -16,12 +16,13 @@ pub struct Resources {
     pub cpu: Option<u64>,
     /// Whole cores reserved for the task; excludes `cpu`.
     pub cores: Option<u64>,
-    /// Memory in MB: what placement counts, and the limit unless `memory_max_mb` is larger.
+    /// Memory in MB: what placement counts, and the limit unless `memory_max_mb` has an effect.
     #[serde(rename = "MemoryMB")]
     pub memory_mb: Option<u64>,
-    /// Memory limit in MB where the node allows oversubscription; 0 means none.
+    /// Memory limit in MB where the scheduler's settings allow more than `memory_mb`; 0 is
+    /// `memory_mb`, -1 is no limit.
     #[serde(rename = "MemoryMaxMB")]
-    pub memory_max_mb: Option<u64>,
+    pub memory_max_mb: Option<i64>,
     /// Disk of the task in MB. Obsolete: see the group's ephemeral disk.
     #[serde(rename = "DiskMB")]
     pub disk_mb: Option<u64>,
@@ -61,11 +62,5 @@ impl Resources {
     /// Memory in MB.
     pub fn memory_mb(&self) -> u64 {
         self.memory_mb.unwrap_or(defaults::MEMORY_MB)
-    }
-
-    /// The memory limit in MB where oversubscription is allowed: never below
-    /// [`Resources::memory_mb`].
-    pub fn memory_max_mb(&self) -> u64 {
-        self.memory_max_mb.unwrap_or(0).max(self.memory_mb())
     }
 }

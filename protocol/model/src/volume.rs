@@ -40,6 +40,17 @@ pub struct VolumeRequest {
     pub per_alloc: bool,
 }
 
+impl VolumeRequest {
+    /// The volume that the allocation with number `index` claims: `data[2]` where each claims its
+    /// own.
+    pub fn source_of(&self, index: Option<u32>) -> String {
+        match index {
+            Some(index) if self.per_alloc => format!("{}[{index}]", self.source),
+            Some(_) | None => self.source.clone(),
+        }
+    }
+}
+
 /// How a volume's file system is mounted.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]

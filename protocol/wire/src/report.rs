@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use protocol_model::{
-    AllocId, ClientStatus, DeploymentId, TASK_EVENTS_MAX, TaskEvent, TaskState, UnixNanos,
+    AllocId, ClientStatus, DeploymentId, NetworkStatus, TASK_EVENTS_MAX, TaskEvent, TaskState,
+    UnixNanos,
 };
 
 /// Bytes of events that an allocation's report takes with it, of all its tasks together.
@@ -58,6 +59,8 @@ pub struct AllocReport {
     pub health: Option<ReportedHealth>,
     /// The version of the desired state that the node acts on.
     pub desired_version: u64,
+    /// Its own network, where it has one.
+    pub network: Option<NetworkStatus>,
 }
 
 impl AllocReport {
@@ -71,6 +74,7 @@ impl AllocReport {
             task_states: BTreeMap::new(),
             health: None,
             desired_version: 0,
+            network: None,
         }
     }
 

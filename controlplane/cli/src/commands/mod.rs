@@ -9,6 +9,7 @@ mod foreign;
 pub(crate) mod job;
 pub(crate) mod namespace;
 pub(crate) mod node;
+mod node_pool;
 pub(crate) mod operator;
 pub(crate) mod scaling;
 pub(crate) mod scheduler;

@@ -83,7 +83,13 @@ impl SetConfig {
         let wanted = self.applied_to(settings.scheduler_config);
         let answer = client.call_with(&write, &query, &wanted).await;
         let updated = match answer {
-            Ok(answer) => answer.value.updated,
+            Ok(answer) => {
+                let written = answer.value;
+                if !written.warnings.is_empty() {
+                    session.out.note(&format!("warning: {}", written.warnings));
+                }
+                written.updated
+            }
             // The index moved between reading and writing.
             Err(ClientError::Status { code: 409, .. }) if self_checks => false,
             Err(error) => return Err(error.into()),

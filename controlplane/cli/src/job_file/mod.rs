@@ -161,15 +161,12 @@ impl JobFileFlags {
 
     /// What messages call the file, its text, and the folder that `file()` reads in.
     fn text(&self) -> Result<(String, String, PathBuf), Failure> {
-        if self.path == Path::new("-") {
-            let text = bounded(std::io::stdin().lock(), Path::new("stdin"))?;
-            return Ok(("stdin".to_owned(), text, PathBuf::from(".")));
-        }
+        let (name, text) = file_or_stdin(&self.path)?;
         let folder = match self.path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => PathBuf::from("."),
         };
-        Ok((self.shown(), read(&self.path)?, folder))
+        Ok((name, text, folder))
     }
 
     /// What is given for the file's variables, from everywhere.
@@ -195,6 +192,18 @@ impl JobFileFlags {
             arguments: self.var.clone(),
         })
     }
+}
+
+/// The name of a specification for messages, and its text. `-` is stdin.
+///
+/// # Errors
+/// Where it cannot be read, or is longer than a job file may be.
+pub(crate) fn file_or_stdin(path: &Path) -> Result<(String, String), Failure> {
+    if path == Path::new("-") {
+        let text = bounded(std::io::stdin().lock(), Path::new("stdin"))?;
+        return Ok(("stdin".to_owned(), text));
+    }
+    Ok((path.display().to_string(), read(path)?))
 }
 
 fn read(path: &Path) -> Result<String, Failure> {

@@ -140,7 +140,13 @@ impl View<'_> {
                 format!("{host}:{}{inner}", port.value),
             ]);
         }
-        let title = self.colour.bold("Allocation Addresses:");
+        let mut modes = shared.networks.iter().map(|network| network.mode.as_str());
+        let own = modes.find(|mode| !["", "host"].contains(mode));
+        let title = match own {
+            Some(mode) => format!("Allocation Addresses (mode = {mode:?}):"),
+            None => "Allocation Addresses:".to_owned(),
+        };
+        let title = self.colour.bold(&title);
         Some(format!("{title}\n{}", table.render()))
     }
 
@@ -233,6 +239,14 @@ fn resources(alloc: &Allocation, name: &str) -> String {
         time::mebibytes(task.memory.memory_mb),
         time::mebibytes(disk),
     ]);
+    let memory_max = match task.memory.memory_max_mb {
+        0 => None,
+        -1 => Some("Max: unlimited".to_owned()),
+        most => Some(format!("Max: {}", time::mebibytes(most))),
+    };
+    if let Some(memory_max) = memory_max {
+        table.row([" ".to_owned(), memory_max]);
+    }
     format!("Task Resources:\n{}", table.render())
 }
 

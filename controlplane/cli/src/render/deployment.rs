@@ -1,6 +1,6 @@
 //! Deployments: what a job and the deployment itself show of one.
 
-use protocol_model::Deployment;
+use protocol_model::{Deployment, Job};
 
 use super::columns::{Columns, pairs};
 use super::word;
@@ -14,6 +14,25 @@ pub(crate) fn head(deployment: &Deployment, length: Length) -> String {
         ("Status", word(&deployment.status)),
         ("Description", deployment.status_description.clone()),
     ])
+}
+
+/// The regions that a deployment is one part of; nothing where it is the whole. Of other regions
+/// nothing is known: this release does not reach them.
+pub(crate) fn regions(deployment: &Deployment, job: &Job, length: Length) -> Option<String> {
+    if !deployment.is_multiregion {
+        return None;
+    }
+    let mut table = Columns::new(&["Region", "ID", "Status"]);
+    for region in job.regions() {
+        let (id, status) = if region.name == job.region {
+            let id = shown(&deployment.id.to_string(), length);
+            (id, word(&deployment.status))
+        } else {
+            ("N/A".to_owned(), "not reached".to_owned())
+        };
+        table.row([region.name.clone(), id, status]);
+    }
+    Some(table.render())
 }
 
 /// A deployment's groups. What no group has is no column: reverting, canaries, a deadline.

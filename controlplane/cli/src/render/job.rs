@@ -98,6 +98,9 @@ pub(crate) fn one(parts: &JobParts<'_>, length: Length, colour: Colour, clock: &
     }
     if let Some(deployment) = &parts.deployment {
         section("Latest Deployment", deployment::head(deployment, length));
+        if let Some(regions) = deployment::regions(deployment, parts.job, length) {
+            section("Multiregion Deployment", regions);
+        }
         section("Deployed", deployment::groups(deployment, clock));
     }
     if parts.show_allocs && !template {

@@ -8,6 +8,7 @@ pub(crate) mod diff;
 pub(crate) mod eval;
 pub(crate) mod job;
 pub(crate) mod node;
+pub(crate) mod node_pool;
 pub(crate) mod placement;
 pub(crate) mod plan;
 pub(crate) mod snapshot;

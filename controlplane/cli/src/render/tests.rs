@@ -290,6 +290,27 @@ plain       2        2       1        0
     insta::assert_snapshot!("deployed", deployment::groups(&deployment, &clock()));
 }
 
+#[test]
+fn regions_of_a_deployment_are_shown_where_it_has_several() {
+    let mut found: Deployment = read(json!({
+        "ID": EVAL, "JobID": "web", "Namespace": "default", "JobVersion": 1, "Status": "running",
+        "IsMultiregion": true,
+    }));
+    let mut job = web();
+    job.multiregion = Some(read(
+        json!({"Regions": [{"Name": "east"}, {"Name": "global"}]}),
+    ));
+    job.region = "global".to_owned();
+    let text = deployment::regions(&found, &job, Length::Short).expect("several");
+    let expected = format!(
+        "Region  ID        Status\neast    N/A       not reached\nglobal  {}  running\n",
+        &EVAL[..8]
+    );
+    assert_eq!(text, expected);
+    found.is_multiregion = false;
+    assert_eq!(deployment::regions(&found, &job, Length::Short), None);
+}
+
 fn whole_alloc() -> Allocation {
     let mut alloc: Allocation = read(json!({
         "ID": ALLOC, "EvalID": EVAL, "Name": "web.web[0]", "Namespace": "default",
@@ -297,7 +318,7 @@ fn whole_alloc() -> Allocation {
         "ClientStatus": "running", "ClientDescription": "Tasks are running",
         "CreateTime": NOW - 65 * SECOND, "ModifyTime": NOW - 3 * SECOND,
         "AllocatedResources": {
-            "Tasks": { "server": { "Cpu": { "CpuShares": 100 }, "Memory": { "MemoryMB": 300 } } },
+            "Tasks": { "server": { "Cpu": { "CpuShares": 100 }, "Memory": { "MemoryMB": 300, "MemoryMaxMB": 800 } } },
             "Shared": { "DiskMB": 300,
                         "Ports": [{ "Label": "http", "Value": 8080, "To": 80, "HostIP": "::1" }] },
         },

@@ -76,7 +76,7 @@ fn a_file_is_looked_into_without_a_server() -> Result {
         line.map(|line| line.split_whitespace().nth(1).map(str::to_owned))
     };
     assert_eq!(row("namespaces"), Some(Some("1".to_owned())), "{text}");
-    assert_eq!(row("total"), Some(Some("2".to_owned())), "{text}");
+    assert_eq!(row("total"), Some(Some("4".to_owned())), "{text}");
     let json = drover(folder.path(), &[&inspect[..], &["-json"]].concat());
     let json: serde_json::Value = serde_json::from_str(&stdout(&json))?;
     assert_eq!(json["Index"], 7);

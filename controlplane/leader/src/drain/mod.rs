@@ -108,7 +108,13 @@ impl Drains {
         };
         let mut marked = Vec::new();
         let records = self.nodes.iter().filter_map(|id| snapshot.node(*id));
-        let records: Vec<_> = records.cloned().collect();
+        let mut records: Vec<_> = records.cloned().collect();
+        // A deadline waits for no turn: what it stops is not there for the others any more.
+        let overdue = |record: &NodeRecord| {
+            let strategy = record.node.drain_strategy;
+            strategy.is_some_and(|it| it.is_overdue(time))
+        };
+        records.sort_by_key(|record| !overdue(record));
         for record in &records {
             let Some(strategy) = record.node.drain_strategy else {
                 continue;
@@ -196,10 +202,13 @@ impl LeaderPart for Drains {
     fn on_applied(&mut self, applied: Applied<'_>, now: Now) {
         for signal in applied.signals {
             match signal {
-                Signal::NodeChanged(node)
-                | Signal::NodeRemoved(node)
-                | Signal::NodeStatusChanged { node, .. } => {
+                Signal::NodeChanged(node) | Signal::NodeRemoved(node) => {
                     self.note_node(*node, applied.snapshot, now);
+                }
+                // The allocations of a node that is back count as healthy again.
+                Signal::NodeStatusChanged { node, .. } => {
+                    self.note_node(*node, applied.snapshot, now);
+                    self.wake(now);
                 }
                 Signal::AllocsDesired { node, .. } if self.nodes.contains(node) => self.wake(now),
                 Signal::AllocReported { job, .. } | Signal::JobChanged(job)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use controlplane_state::Outcome;
 use controlplane_state::command::{AllocChange, Change, PlanApply};
 use hack_testkit::{World, allocs, jobs, nodes};
-use protocol_model::{AllocId, ClientStatus, DrainSpec, Eligibility, JobType};
+use protocol_model::{AllocId, ClientStatus, DrainSpec, Eligibility, JobType, NodeStatus};
 
 use super::*;
 
@@ -229,4 +229,64 @@ fn a_drain_marks_no_alloc_of_a_silent_node() {
     world.drain(node, -1);
     world.silence(node);
     assert!(look(&mut world).is_empty());
+}
+
+/// In the place of one of three there is a healthy one on node 2.
+fn move_to_second(world: &mut World, old: AllocId) -> AllocId {
+    stop(world, old);
+    let job = jobs::job(JobType::Service, "web", 3).key();
+    let alloc = allocs::allocation(&world.snapshot(), &job, nodes::node(2).id);
+    let id = alloc.id;
+    world.expect(Command::PlanApply(Box::new(PlanApply {
+        placed: vec![Arc::new(alloc)],
+        ..PlanApply::default()
+    })));
+    world.report_health(id, true);
+    id
+}
+
+#[test]
+fn allocs_stopped_at_a_deadline_take_the_turns_of_others() {
+    let (mut world, node, ids) = scene(JobType::Service, 3);
+    let forced = move_to_second(&mut world, ids[2]);
+    world.drain(node, 0);
+    world.drain(nodes::node(2).id, -1);
+    let commands = look(&mut world);
+    carry_out(&mut world, commands);
+    let snapshot = world.snapshot();
+    let asked = snapshot
+        .allocs()
+        .filter(|it| it.desired_transition.should_migrate());
+    let asked: Vec<AllocId> = asked.map(|alloc| alloc.id).collect();
+    assert_eq!(asked, [forced]);
+}
+
+#[test]
+fn healthy_allocs_of_a_silent_node_count_when_it_is_back() {
+    let (mut world, node, ids) = scene(JobType::Service, 3);
+    move_to_second(&mut world, ids[2]);
+    let other = nodes::node(2);
+    world.silence(other.id);
+    world.drain(node, 0);
+    assert_eq!(marked(&look(&mut world)), []);
+    let mut drains = Drains::of(&world.snapshot(), now(&world));
+    assert_eq!(drains.poll_command(&world.snapshot(), now(&world)), None);
+    let epoch = world.greet(other.clone());
+    world.sync(other.id, epoch);
+    world.wait(LOOK_EVERY);
+    let snapshot = world.snapshot();
+    let signals = [Signal::NodeStatusChanged {
+        node: other.id,
+        epoch,
+        from: NodeStatus::Initializing,
+        to: NodeStatus::Ready,
+    }];
+    let applied = Applied {
+        index: 1,
+        signals: &signals,
+        snapshot: &snapshot,
+    };
+    drains.on_applied(applied, now(&world));
+    let found = drains.poll_command(&snapshot, now(&world));
+    assert_eq!(marked(found.as_slice()).len(), 1);
 }

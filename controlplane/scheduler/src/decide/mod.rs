@@ -84,7 +84,8 @@ impl<'a> Deciding<'a> {
         let key = self.eval.job_key();
         let existing: Vec<Arc<Allocation>> = self.snapshot.allocs_by_job(&key).cloned().collect();
         let job = self.snapshot.job(&key).filter(|job| !job.stop).cloned();
-        self.rollout = Rollout::of(self.snapshot, &key, job.as_deref());
+        let is_trial = self.eval.annotate_plan;
+        self.rollout = Rollout::of(self.snapshot, &key, job.as_deref(), is_trial);
         match job {
             None => {
                 // What is stopped waits for nothing.
@@ -269,10 +270,10 @@ impl<'a> Deciding<'a> {
             self.plan.evals.push(done);
             self.plan.evals.push(blocked);
         }
-        let (begun, ended) = self.rollout.into_plan();
+        let (begun, changed) = self.rollout.into_plan();
         self.plan.evals.extend(self.later.into_made());
         self.plan.deployment = begun;
-        self.plan.deployment_changes = ended;
+        self.plan.deployment_changes = changed;
         Decision {
             plan: self.plan,
             groups: self.report,

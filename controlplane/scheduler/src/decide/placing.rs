@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use controlplane_state::command::Preempted;
 use protocol_model::{
-    AllocDeploymentStatus, AllocId, Allocation, ClientStatus, DesiredStatus, Job, TaskGroup,
+    AllocDeploymentStatus, AllocId, AllocMetric, Allocation, ClientStatus, DesiredStatus, Job,
+    TaskGroup,
 };
 
 use super::Deciding;
@@ -40,6 +41,29 @@ fn by_version(place: &[Wanted]) -> Vec<(Option<&Older>, Vec<&Wanted>)> {
         all.push((None, newest));
     }
     all
+}
+
+/// Adds what one more placement of the group asks for of exhausted dimensions (as Nomad: memory and
+/// processor time, with every task named).
+fn exhaust(metrics: &mut AllocMetric, group: &TaskGroup) {
+    if metrics.dimension_exhausted.is_empty() {
+        return;
+    }
+    let lacks = |dimension| metrics.dimension_exhausted.contains_key(dimension);
+    let (lacks_cpu, lacks_memory) = (lacks("cpu"), lacks("memory"));
+    for task in &group.tasks {
+        let known = metrics.resources_exhausted.entry(task.name.clone());
+        let known = known.or_default();
+        let Some(asked) = &task.resources else {
+            continue;
+        };
+        if lacks_cpu {
+            known.cpu = known.cpu.saturating_add(asked.cpu());
+        }
+        if lacks_memory {
+            known.memory_mb = known.memory_mb.saturating_add(asked.memory_mb());
+        }
+    }
 }
 
 impl Deciding<'_> {
@@ -135,18 +159,25 @@ impl Deciding<'_> {
                     if let Some(alloc) = makes_way {
                         placer.stay(alloc, tools.overlay);
                     }
-                    match self.failed.get_mut(&group.name) {
-                        Some(known) => known.coalesced_failures += 1,
-                        None => {
-                            self.failed.insert(group.name.clone(), *metrics);
-                        }
-                    }
+                    self.note_failure(group, *metrics);
                 }
             }
         }
         if tally.unplaced > unplaced_before {
             self.note_classes(&placer);
         }
+    }
+
+    /// A placement of `group` failed; the first explanation of several stays.
+    fn note_failure(&mut self, group: &TaskGroup, metrics: AllocMetric) {
+        let known = match self.failed.get_mut(&group.name) {
+            Some(known) => {
+                known.coalesced_failures += 1;
+                known
+            }
+            None => self.failed.entry(group.name.clone()).or_insert(metrics),
+        };
+        exhaust(known, group);
     }
 
     /// `victims` go for `alloc`. Their jobs' evaluations are made where the plan is applied.
@@ -235,6 +266,7 @@ impl Deciding<'_> {
             client_status: ClientStatus::Pending,
             client_description: String::new(),
             task_states: BTreeMap::new(),
+            network_status: None,
             alloc_states: Vec::new(),
             deployment_id,
             deployment_status: wanted.canary.then(canary),

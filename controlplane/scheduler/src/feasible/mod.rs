@@ -10,9 +10,12 @@ pub(crate) mod target;
 
 use std::collections::BTreeMap;
 
-use protocol_model::{Constraint, Job, NetworkMode, NetworkResource, Node, Task, TaskGroup};
+use protocol_model::{
+    Constraint, Job, NetworkMode, NetworkResource, Node, Port, Task, TaskGroup, VolumeRequest,
+};
 
 pub(crate) use self::distinct::{Alike, Distinct, Ripple, Standing};
+use crate::ask;
 use crate::scratch::Scratch;
 
 /// Why a node is out of the question, in the words that users know from Nomad.
@@ -26,6 +29,8 @@ pub(crate) struct Feasibility<'a> {
     by_class: Vec<Check<'a>>,
     /// Checked on every node.
     by_node: Vec<Check<'a>>,
+    /// Checked on every node for every allocation, by its number.
+    by_index: Vec<Check<'a>>,
     classes: BTreeMap<String, Option<Reason>>,
 }
 
@@ -34,8 +39,16 @@ enum Check<'a> {
     Constraint(&'a Constraint),
     Driver(&'a str),
     Network(&'a str),
-    HostNetwork { name: &'a str, port: &'a str },
-    HostVolume { name: &'a str, writes: bool },
+    HostNetwork(&'a Port),
+    HostVolume {
+        name: &'a str,
+        writes: bool,
+    },
+    /// A volume of each allocation's own.
+    HostVolumeOf {
+        request: &'a VolumeRequest,
+        count: u32,
+    },
     Devices,
     CsiVolume,
 }
@@ -56,6 +69,7 @@ impl<'a> Feasibility<'a> {
         let mut feasibility = Self {
             by_class: by_class.into_iter().map(Check::Constraint).collect(),
             by_node: by_node.into_iter().map(Check::Constraint).collect(),
+            by_index: Vec::new(),
             classes: BTreeMap::new(),
         };
         feasibility.add_group(group);
@@ -73,25 +87,32 @@ impl<'a> Feasibility<'a> {
             self.add_ports(network);
         }
         for volume in group.volumes.values() {
-            if matches!(volume.volume_type.as_str(), "" | "host") {
+            if !matches!(volume.volume_type.as_str(), "" | "host") {
+                self.by_class.push(Check::CsiVolume);
+            } else if volume.per_alloc {
+                self.by_index.push(Check::HostVolumeOf {
+                    request: volume,
+                    count: group.count(),
+                });
+            } else {
                 let check = Check::HostVolume {
                     name: &volume.source,
                     writes: !volume.read_only,
                 };
                 self.by_class.push(check);
-            } else {
-                self.by_class.push(Check::CsiVolume);
             }
         }
     }
 
     fn add_ports(&mut self, network: &'a NetworkResource) {
         for port in network.ports() {
-            if !matches!(port.host_network.as_str(), "" | "default") {
-                self.by_class.push(Check::HostNetwork {
-                    name: &port.host_network,
-                    port: &port.label,
-                });
+            if port.is_on_default() {
+                continue;
+            }
+            let check = Check::HostNetwork(port);
+            match target::escapes_class(&port.host_network) {
+                true => self.by_node.push(check),
+                false => self.by_class.push(check),
             }
         }
     }
@@ -114,20 +135,33 @@ impl<'a> Feasibility<'a> {
         !self.by_node.is_empty()
     }
 
-    /// Why `node` is out of the question, if it is.
-    pub(crate) fn check(&mut self, node: &Node, scratch: &mut Scratch) -> Result<(), Reason> {
+    /// Whether nodes differ by the number of the allocation.
+    pub(crate) fn asks_by_index(&self) -> bool {
+        !self.by_index.is_empty()
+    }
+
+    /// Why `node` is out of the question for the allocation with number `index`, if it is; without
+    /// a number, for each of the group's.
+    pub(crate) fn check(
+        &mut self,
+        node: &Node,
+        index: Option<u32>,
+        scratch: &mut Scratch,
+    ) -> Result<(), Reason> {
         let known = self.classes.get(&node.computed_class);
         let of_class = match known {
             // A node without a class (a fixture, an older node) shares its answer with nobody.
             Some(answer) if !node.computed_class.is_empty() => answer.clone(),
             _ => {
-                let answer = first_reason(&self.by_class, node, scratch);
+                let answer = first_reason(&self.by_class, node, index, scratch);
                 self.classes
                     .insert(node.computed_class.clone(), answer.clone());
                 answer
             }
         };
-        match of_class.or_else(|| first_reason(&self.by_node, node, scratch)) {
+        let mut others = self.by_node.iter().chain(&self.by_index);
+        let mut of_others = || others.find_map(|check| check.reason(node, index, scratch));
+        match of_class.or_else(&mut of_others) {
             Some(reason) => Err(reason),
             None => Ok(()),
         }
@@ -135,9 +169,10 @@ impl<'a> Feasibility<'a> {
 
     /// Every reason why `node` is out of the question, in the order of the questions.
     pub(crate) fn reasons(&self, node: &Node, scratch: &mut Scratch) -> Vec<Reason> {
-        let checks = self.by_class.iter().chain(&self.by_node);
+        let checks = [&self.by_class, &self.by_node, &self.by_index];
+        let checks = checks.into_iter().flatten();
         checks
-            .filter_map(|check| check.reason(node, scratch))
+            .filter_map(|check| check.reason(node, None, scratch))
             .collect()
     }
 
@@ -151,12 +186,18 @@ impl<'a> Feasibility<'a> {
     }
 }
 
-fn first_reason(checks: &[Check<'_>], node: &Node, scratch: &mut Scratch) -> Option<Reason> {
-    checks.iter().find_map(|check| check.reason(node, scratch))
+fn first_reason(
+    checks: &[Check<'_>],
+    node: &Node,
+    index: Option<u32>,
+    scratch: &mut Scratch,
+) -> Option<Reason> {
+    let mut checks = checks.iter();
+    checks.find_map(|check| check.reason(node, index, scratch))
 }
 
 impl Check<'_> {
-    fn reason(&self, node: &Node, scratch: &mut Scratch) -> Option<Reason> {
+    fn reason(&self, node: &Node, index: Option<u32>, scratch: &mut Scratch) -> Option<Reason> {
         let failed = |text: String| Some(Reason(text));
         match self {
             Self::Constraint(constraint) => {
@@ -185,18 +226,40 @@ impl Check<'_> {
                 }
                 failed("missing network".to_owned())
             }
-            // A host network is a name that a node's operator gives to addresses, not a device.
-            // Nodes of this release have none but `default`.
-            Self::HostNetwork { name, port } => {
-                failed(format!("missing host network {name:?} for port {port:?}"))
+            Self::HostNetwork(port) => missing_host_network(port, node),
+            Self::HostVolume { name, writes } => volume_reason(node, name, *writes),
+            Self::HostVolumeOf { request, count } => {
+                let writes = !request.read_only;
+                let of = |index| volume_reason(node, &request.source_of(Some(index)), writes);
+                match index {
+                    Some(index) => of(index),
+                    None if (0..*count).any(|index| of(index).is_none()) => None,
+                    None => of(0),
+                }
             }
-            Self::HostVolume { name, writes } => match node.host_volumes.get(*name) {
-                Some(volume) if !(volume.read_only && *writes) => None,
-                _ => failed("missing compatible host volumes".to_owned()),
-            },
             Self::Devices => failed("missing devices".to_owned()),
             Self::CsiVolume => failed("missing CSI plugins".to_owned()),
         }
+    }
+}
+
+/// Why a port that names a host network cannot be on `node`. Such a network is a name that a node's
+/// operator gives to addresses, not a device. (Nomad's texts.)
+pub(crate) fn missing_host_network(port: &Port, node: &Node) -> Option<Reason> {
+    let (name, port) = (port.host_network(), &port.label);
+    let resolved = target::resolve(name, node);
+    let text = match resolved.value() {
+        None => format!("invalid host network {name:?} template for port {port:?}"),
+        Some(_) if !ask::addresses(node, name).is_empty() => return None,
+        Some(name) => format!("missing host network {name:?} for port {port:?}"),
+    };
+    Some(Reason(text))
+}
+
+fn volume_reason(node: &Node, name: &str, writes: bool) -> Option<Reason> {
+    match node.host_volumes.get(name) {
+        Some(volume) if !(volume.read_only && writes) => None,
+        _ => Some(Reason("missing compatible host volumes".to_owned())),
     }
 }
 

@@ -6,8 +6,7 @@ use protocol_model::{AllocId, AllocMetric, NodeId};
 
 use super::field::{Field, Verdict};
 use super::scope::{Candidate, candidates};
-use super::{Past, Placement, Placer, TOO_FEW_CORES, Tools};
-use crate::ask;
+use super::{Past, Placement, Placer, Tools};
 use crate::preempt::{self, Victim};
 use crate::reconcile::Wanted;
 
@@ -103,13 +102,8 @@ impl<'a> Placer<'a> {
     fn victims(&self, (row, record): Candidate<'a>, tools: &Tools<'_>) -> Option<Vec<Victim>> {
         let node = &record.node;
         let used = tools.overlay.used(row);
-        let mut ask = self.ask.clone();
-        if self.cores > 0 {
-            let mhz = ask::mhz_of_cores(node, self.cores)
-                .ok_or(TOO_FEW_CORES)
-                .ok()?;
-            ask.cpu = ask.cpu.saturating_add(mhz);
-        }
+        let mut ask = self.ask.amounts(node);
+        ask.claims = self.ask.static_ports(node).into();
         let fits = |victims: &[Victim]| {
             let mut left = used.clone();
             for victim in victims {
@@ -119,7 +113,11 @@ impl<'a> Placer<'a> {
         };
         let evicted = tools.overlay.evicted();
         let eligible = preempt::eligible(self.snapshot, self.job, row.node, evicted);
-        preempt::choose(eligible, &ask, fits)
+        let holds = |victim: &Victim| {
+            let fixed = &row.capacity.fixed;
+            fixed.collide(&victim.usage.claims, &ask.claims)
+        };
+        preempt::choose(eligible, &ask, holds, fits)
     }
 
     /// The allocations that this plan evicts from the candidate's node and whose end one with

@@ -11,22 +11,23 @@ mod scope;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use controlplane_state::{Capacity, Snapshot, Usage, fit};
+use controlplane_state::{Capacity, Snapshot, Usage};
 use protocol_model::{
-    AllocId, AllocMetric, AllocatedResources, Allocation, Job, Node, NodeId, TaskGroup,
+    AllocId, AllocMetric, AllocatedResources, Allocation, EphemeralDisk, Job, Node, NodeId,
+    TaskGroup,
 };
 
 use self::field::{Field, Verdict};
 pub(crate) use self::overlay::Overlay;
 use self::scope::{Candidate, candidates};
 pub(crate) use self::scope::{in_datacenters, in_pool, in_scope};
-use crate::ask;
+use crate::ask::{self, Ask, Lack};
 use crate::feasible::{Alike, Distinct, Feasibility, Ripple, Standing};
 use crate::ids::Seeded;
+use crate::memory;
 use crate::rank::{Asked, Ranking};
 use crate::reconcile::Wanted;
 use crate::scratch::Scratch;
@@ -34,10 +35,6 @@ use crate::spread::Spreads;
 
 /// Why a node is no candidate for what it did not accept.
 const NOT_ACCEPTED: &str = "did not accept it in time";
-/// Why a node without a free port of those that are handed out does not fit (Nomad's words).
-pub(crate) const NO_DYNAMIC_PORTS: &str = "network: dynamic port selection failed";
-/// Why a node with fewer cores than a group asks for does not fit.
-pub(crate) const TOO_FEW_CORES: &str = "cores";
 
 /// A placement that found its node.
 #[derive(Debug)]
@@ -99,16 +96,17 @@ pub(crate) struct Placer<'a> {
     distinct: Distinct,
     spreads: Spreads,
     ranking: Ranking<'a>,
-    ask: Usage,
-    /// Whole cores, which come to something else on each node.
-    cores: u64,
-    dynamic_ports: usize,
+    ask: Ask<'a>,
+    /// The number of the allocation that the fields are about, where that matters.
+    index: Option<u32>,
     /// All candidates; made for the first placement that may go anywhere.
     field: Option<Field<'a>>,
     /// Nodes for which something changed since they were judged.
     touched: BTreeSet<NodeId>,
     /// Whether jobs of this kind evict less important ones.
     preempts: bool,
+    /// Whether tasks may use memory beyond the reserved.
+    oversubscribes: bool,
     /// All candidates without their victims; made for the first placement that fits nowhere.
     evicting: Option<Field<'a>>,
     touched_evicting: BTreeSet<NodeId>,
@@ -124,6 +122,7 @@ impl<'a> Placer<'a> {
         group: &'a TaskGroup,
         standing: Standing<'_>,
     ) -> Self {
+        let config = snapshot.scheduler_config_of_pool(&job.node_pool);
         Self {
             snapshot,
             job,
@@ -131,13 +130,13 @@ impl<'a> Placer<'a> {
             feasibility: Feasibility::new(job, group),
             distinct: Distinct::new(snapshot, job, group, standing),
             spreads: Spreads::new(snapshot, job, group, standing),
-            ranking: Ranking::new(snapshot.scheduler_config().algorithm, job, group),
-            ask: ask::fixed(group),
-            cores: ask::cores(group),
-            dynamic_ports: ask::dynamic_ports(group),
+            ranking: Ranking::new(config.algorithm, job, group),
+            ask: Ask::new(group),
+            index: None,
             field: None,
             touched: BTreeSet::new(),
-            preempts: snapshot.scheduler_config().preemption.allows(job.job_type),
+            preempts: config.preemption.allows(job.job_type),
+            oversubscribes: config.memory_oversubscription,
             evicting: None,
             touched_evicting: BTreeSet::new(),
             alike: None,
@@ -161,7 +160,7 @@ impl<'a> Placer<'a> {
 
     /// Whether an allocation of this group may be on `node`, room and other allocations aside.
     pub(crate) fn feasible(&mut self, node: &Node, scratch: &mut Scratch) -> bool {
-        in_scope(self.job, node) && self.feasibility.check(node, scratch).is_ok()
+        in_scope(self.job, node) && self.feasibility.check(node, self.index, scratch).is_ok()
     }
 
     /// `alloc` of this group is on its way out: the others need not keep their distance.
@@ -180,7 +179,13 @@ impl<'a> Placer<'a> {
         let Some(record) = snapshot.node(alloc.node_id) else {
             return false;
         };
-        if !self.feasible(&record.node, scratch) {
+        let index = alloc.index();
+        if !in_scope(self.job, &record.node)
+            || self
+                .feasibility
+                .check(&record.node, index, scratch)
+                .is_err()
+        {
             return false;
         }
         self.distinct.leave(alloc, &record.node);
@@ -207,25 +212,10 @@ impl<'a> Placer<'a> {
     ///
     /// # Errors
     /// What there is too little of.
-    fn with_ask(
-        &self,
-        node: &Node,
-        capacity: &Capacity,
-        mut used: Usage,
-    ) -> Result<Usage, Cow<'static, str>> {
-        let mut ask = Cow::Borrowed(&self.ask);
-        if self.cores > 0 {
-            let mhz = ask::mhz_of_cores(node, self.cores).ok_or(TOO_FEW_CORES)?;
-            let ask = ask.to_mut();
-            ask.cpu = ask.cpu.saturating_add(mhz);
-        }
-        fit::fits(capacity, &used, &ask).map_err(|dimension| dimension.to_string())?;
+    fn with_ask(&self, node: &Node, capacity: &Capacity, mut used: Usage) -> Result<Usage, Lack> {
+        let ask = self.ask.on(node, capacity, &used)?;
         used.add(&ask);
-        if ask::has_dynamic_ports(capacity, &used, self.dynamic_ports) {
-            Ok(used)
-        } else {
-            Err(NO_DYNAMIC_PORTS.into())
-        }
+        Ok(used)
     }
 
     /// `alloc` of this group leaves if its successor finds a node.
@@ -282,7 +272,10 @@ impl<'a> Placer<'a> {
         tools: &mut Tools<'_>,
     ) -> Result<Placement, Box<AllocMetric>> {
         let past = Past::of(wanted);
-        let (best, metrics) = if wanted.node.is_some() {
+        self.set_index(wanted);
+        let (best, metrics) = if let Some(answer) = self.where_it_was(wanted, &past, tools) {
+            answer
+        } else if wanted.node.is_some() {
             let mut field = self.make_field(wanted.node, &past, tools);
             field.best(|cell| self.spreads.score(cell))
         } else {
@@ -301,6 +294,33 @@ impl<'a> Placer<'a> {
         placement.ok_or_else(|| Box::new(metrics))
     }
 
+    /// Where nodes differ by the number of an allocation, what is known is about one number.
+    fn set_index(&mut self, wanted: &Wanted) {
+        let index = Allocation::index_of(&wanted.name);
+        if self.feasibility.asks_by_index() && self.index != index {
+            self.index = index;
+            (self.field, self.evicting, self.alike) = (None, None, None);
+        }
+    }
+
+    /// The node of the one that it takes the place of, where the group's disk is sticky and it
+    /// fits there: no other is looked at then.
+    fn where_it_was(
+        &mut self,
+        wanted: &Wanted,
+        past: &Past,
+        tools: &mut Tools<'_>,
+    ) -> Option<(Option<Candidate<'a>>, AllocMetric)> {
+        let disk = self.group.ephemeral_disk.as_ref();
+        if wanted.node.is_some() || !disk.is_some_and(EphemeralDisk::sticky) {
+            return None;
+        }
+        let node = wanted.previous.as_ref()?.node_id;
+        let mut field = self.make_field(Some(node), past, tools);
+        let (best, metrics) = field.best(|cell| self.spreads.score(cell));
+        best.is_some().then_some((best, metrics))
+    }
+
     /// Takes the room of one more of the group on a node that has it, `victims` left out.
     fn give(
         &mut self,
@@ -316,7 +336,10 @@ impl<'a> Placer<'a> {
         let resources = ask::resources(self.group, &record.node, &row.capacity, &used, ids);
         // Counted when it was judged; nothing is placed without its ports all the same.
         debug_assert!(resources.is_some(), "a node that fits has the ports");
-        let resources = resources?;
+        let mut resources = resources?;
+        if !self.oversubscribes {
+            memory::withhold(&mut resources);
+        }
         tools.overlay.take(row, &Usage::of(&resources));
         Some(Placement {
             node: Arc::clone(&record.node),
@@ -383,7 +406,7 @@ impl<'a> Placer<'a> {
         }
         let filtered = self
             .feasibility
-            .check(node, tools.scratch)
+            .check(node, self.index, tools.scratch)
             .and_then(|()| self.distinct.check(node));
         filtered.err().map(|reason| Verdict::Filtered(reason.0))
     }

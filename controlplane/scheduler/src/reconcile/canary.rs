@@ -11,11 +11,15 @@
 //!
 //! Each side is reconciled alone, with the same rules as a group without canaries. Canaries of a
 //! deployment that is over, or of an older version, stop in every state.
+//!
+//! While it is another region's turn, the older version stands alone, as after a failed trial.
 
 use std::sync::Arc;
 
 use controlplane_state::Snapshot;
-use protocol_model::{Allocation, DeploymentId, DeploymentStatus, Job, SpecHash, TaskGroup};
+use protocol_model::{
+    Allocation, ClientStatus, DeploymentId, DeploymentStatus, Job, SpecHash, TaskGroup,
+};
 
 use super::condition::Taint;
 use super::group::{Kind, Side, side};
@@ -50,7 +54,8 @@ pub(crate) fn group(
 ) -> Buckets {
     let count = subject.group.count();
     let phase = phase(subject, existing, rollout, staying);
-    if phase == Phase::Whole && !existing.iter().any(|alloc| is_canary(alloc)) {
+    let withheld = rollout.is_withheld();
+    if phase == Phase::Whole && !withheld && !existing.iter().any(|alloc| is_canary(alloc)) {
         let whole = Side::new(Kind::Whole, count);
         return side(subject, existing, rollout, &whole, staying);
     }
@@ -70,11 +75,16 @@ pub(crate) fn group(
     };
     let (present, stale): (Vec<_>, Vec<_>) = canaries.into_iter().partition(present);
     let mut buckets = match phase {
-        Phase::Whole => {
+        Phase::Whole if !withheld => {
             let whole = Side::new(Kind::Whole, count);
             side(subject, &others, rollout, &whole, staying)
         }
-        Phase::Withdrawn => older(subject, &others, rollout, staying),
+        Phase::Trial(wanted, _) if withheld => {
+            let mut buckets = older(subject, &others, rollout, staying);
+            buckets.canaries = Some(wanted);
+            buckets
+        }
+        Phase::Whole | Phase::Withdrawn => older(subject, &others, rollout, staying),
         Phase::Trial(wanted, _) => {
             let mut buckets = older(subject, &others, rollout, staying);
             let mut trial = Side::new(Kind::Canaries, wanted);
@@ -112,7 +122,9 @@ fn phase(
         group,
         ..
     } = *subject;
-    if let Some(current) = rollout.current() {
+    let known = rollout.current().map(|current| current.id);
+    let decided = rollout.current().filter(|it| !it.lacks_groups());
+    if let Some(current) = decided {
         let waits = current.task_groups.get(&group.name);
         let waits = waits.filter(|group| group.awaits_promotion());
         return match (waits, current.status) {
@@ -128,13 +140,18 @@ fn phase(
     let is_replaced = |alloc: &Arc<Allocation>| match difference_of(snapshot, job, alloc) {
         None => false,
         Some(Difference::Destructive) => true,
-        Some(Difference::InPlace) => !staying.may_stay(alloc),
+        Some(Difference::InPlace) => !alloc.terminal() && !staying.may_stay(alloc),
     };
+    // A failed one stands for the older version as long as nothing took its place: it is tried
+    // again in that version, and the new one is likely to be what mends it.
     let stands = |alloc: &&Arc<Allocation>| {
-        !alloc.terminal() && !is_canary(alloc) && alloc.job_create_index == job.create_index
+        let ended = alloc.client_terminal() && alloc.next_allocation.is_some();
+        let lost = alloc.client_status == ClientStatus::Lost;
+        !(alloc.server_terminal() || ended || lost || is_canary(alloc))
+            && alloc.job_create_index == job.create_index
     };
     if existing.iter().filter(stands).any(is_replaced) {
-        Phase::Trial(wanted, None)
+        Phase::Trial(wanted, known)
     } else {
         Phase::Whole
     }
@@ -164,6 +181,9 @@ fn older(
         let own = own.and_then(|previous| version_of(subject.snapshot, previous));
         let own = own.filter(|older| older.job.task_group(name).is_some());
         wanted.older = own.or_else(|| base.as_ref().map(|(older, _)| older.clone()));
+    }
+    if rollout.is_withheld() {
+        buckets.place.retain(|wanted| wanted.older.is_some());
     }
     buckets
 }

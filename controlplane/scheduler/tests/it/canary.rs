@@ -16,7 +16,7 @@ use protocol_model::{
 use crate::scene::{Scene, key};
 
 /// A service of `count` whose command has this argument, and that asks for canaries.
-fn version(argument: &str, count: u32, canary: u32) -> Job {
+pub(crate) fn version(argument: &str, count: u32, canary: u32) -> Job {
     let mut job = jobs::draft(JobType::Service, "web", count);
     let task = &mut job.task_groups[0].tasks[0];
     task.config.insert("args".to_owned(), vec![argument].into());
@@ -35,13 +35,13 @@ fn version(argument: &str, count: u32, canary: u32) -> Job {
     job
 }
 
-fn register(scene: &mut Scene, job: Job) {
+pub(crate) fn register(scene: &mut Scene, job: Job) {
     let eval = scene.world.register(job);
     scene.run(&eval);
 }
 
 /// Everything runs and is healthy, as often as it takes.
-fn become_healthy(scene: &mut Scene) {
+pub(crate) fn become_healthy(scene: &mut Scene) {
     for _ in 0..8 {
         start(scene);
         scene.make_healthy(&key("web"));
@@ -55,7 +55,7 @@ fn become_healthy(scene: &mut Scene) {
     }
 }
 
-fn start(scene: &mut Scene) {
+pub(crate) fn start(scene: &mut Scene) {
     for alloc in live(scene) {
         if alloc.client_status == ClientStatus::Pending {
             scene.world.report(alloc.id, ClientStatus::Running);
@@ -72,7 +72,7 @@ fn trial(nodes: u8, count: u32, canary: u32) -> Scene {
     scene
 }
 
-fn live(scene: &Scene) -> Vec<Allocation> {
+pub(crate) fn live(scene: &Scene) -> Vec<Allocation> {
     let snapshot = scene.world.snapshot();
     let live = snapshot
         .allocs_by_job(&key("web"))
@@ -83,20 +83,20 @@ fn live(scene: &Scene) -> Vec<Allocation> {
 }
 
 /// The numbers that stand in a version.
-fn numbers(scene: &Scene, version: u64) -> Vec<u32> {
+pub(crate) fn numbers(scene: &Scene, version: u64) -> Vec<u32> {
     let live = live(scene).into_iter();
     let of_version = live.filter(|alloc| alloc.job_version == version);
     of_version.filter_map(|alloc| alloc.index()).collect()
 }
 
-fn canaries(scene: &Scene) -> Vec<Allocation> {
+pub(crate) fn canaries(scene: &Scene) -> Vec<Allocation> {
     let live = live(scene).into_iter();
     let is_canary =
         |alloc: &Allocation| alloc.deployment_status.as_ref().is_some_and(|it| it.canary);
     live.filter(is_canary).collect()
 }
 
-fn deployment(scene: &Scene) -> Deployment {
+pub(crate) fn deployment(scene: &Scene) -> Deployment {
     scene.deployment(&key("web")).expect("a deployment")
 }
 
@@ -122,7 +122,7 @@ fn promote(scene: &mut Scene) -> Outcome {
     outcome
 }
 
-fn set_status(scene: &mut Scene, status: DeploymentStatus) {
+pub(crate) fn set_status(scene: &mut Scene, status: DeploymentStatus) {
     let update = DeploymentStatusUpdate {
         change: DeploymentChange {
             id: deployment(scene).id,
@@ -138,7 +138,7 @@ fn set_status(scene: &mut Scene, status: DeploymentStatus) {
 }
 
 /// The scheduler looks at the job.
-fn look(scene: &mut Scene) {
+pub(crate) fn look(scene: &mut Scene) {
     let snapshot = scene.world.snapshot();
     let job = Job::clone(snapshot.job(&key("web")).expect("registered"));
     register(scene, job);
@@ -474,6 +474,45 @@ fn a_canary_without_room_keeps_no_older_alloc_from_coming_back() {
     assert_eq!(numbers(&scene, 0), [0, 1]);
 }
 
+/// A fix of what fails all the time is tried like any other version.
+#[test]
+fn a_version_is_tried_beside_one_whose_allocs_wait_for_their_retry() {
+    for (attempts, expected) in [(None, vec![0, 1]), (Some(0), vec![])] {
+        let old = |argument: &str| {
+            let mut job = version(argument, 2, 1);
+            let policy = job.task_groups[0].reschedule_policy.as_mut();
+            let policy = policy.expect("it has one");
+            policy.unlimited = Some(attempts.is_none());
+            policy.attempts = attempts;
+            policy.interval = Some(Duration::from_secs(3600));
+            job
+        };
+        let mut scene = Scene::new(3);
+        register(&mut scene, old("0"));
+        become_healthy(&mut scene);
+        for alloc in live(&scene) {
+            scene.world.report(alloc.id, ClientStatus::Failed);
+        }
+        scene.settle(&key("web"));
+        assert!(live(&scene).is_empty(), "they wait");
+        register(&mut scene, old("1"));
+        assert_eq!(numbers(&scene, 1).len(), 1);
+        assert_eq!(canaries(&scene).len(), 1);
+        let found = deployment(&scene);
+        assert_eq!(found.status_description, Deployment::NEEDS_PROMOTION);
+        scene.world.wait(Duration::from_secs(2));
+        scene.settle(&key("web"));
+        assert_eq!(numbers(&scene, 0), expected, "each in its own version");
+        become_healthy(&mut scene);
+        promote(&mut scene);
+        become_healthy(&mut scene);
+        assert_eq!(
+            (numbers(&scene, 0), numbers(&scene, 1)),
+            (vec![], vec![0, 1])
+        );
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Event {
     FailOne(usize),
@@ -541,6 +580,18 @@ proptest! {
     }
 }
 
+/// Whether one of the first version failed, and nothing took its place yet.
+fn waits_for_its_retry(scene: &Scene) -> bool {
+    let snapshot = scene.world.snapshot();
+    let mut allocs = snapshot.allocs_by_job(&key("web"));
+    allocs.any(|alloc| {
+        alloc.job_version == 0
+            && alloc.client_status == ClientStatus::Failed
+            && !alloc.server_terminal()
+            && alloc.next_allocation.is_none()
+    })
+}
+
 fn carry_out(scene: &mut Scene, event: &Event, canary: u32, count: &mut u32, newest: &mut u64) {
     let pick = |scene: &Scene, at: usize| {
         let live = live(scene);
@@ -577,8 +628,9 @@ fn carry_out(scene: &mut Scene, event: &Event, canary: u32, count: &mut u32, new
             set_status(scene, status);
         }
         Event::NewVersion(new_count) => {
-            // A version that comes while nothing stands has nothing to be tried beside.
-            if numbers(scene, 0).is_empty() {
+            // A version that comes while nothing is left of the older one has nothing to be tried
+            // beside.
+            if numbers(scene, 0).is_empty() && !waits_for_its_retry(scene) {
                 return;
             }
             *newest += 1;

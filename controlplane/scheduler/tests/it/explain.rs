@@ -138,3 +138,26 @@ fn everything_that_a_node_lacks_is_named_and_rules_weigh_more_than_room() {
     ];
     assert_eq!(misses(&explanation), expected);
 }
+
+#[test]
+fn a_missing_host_network_is_named_once_and_is_no_collision() {
+    let mut scene = Scene::new(1);
+    let on = |label: &str, value, host_network: &str| Port {
+        label: label.to_owned(),
+        value,
+        host_network: host_network.to_owned(),
+        ..Port::default()
+    };
+    let mut job = asking(100, 100, 1);
+    job.task_groups[0].networks.push(NetworkResource {
+        reserved_ports: vec![on("http", 8080, "lan")],
+        dynamic_ports: vec![on("admin", 0, "lan")],
+        ..NetworkResource::default()
+    });
+    let explanation = explained(&mut scene, finished(job));
+    let missing = [
+        "missing host network \"lan\" for port \"http\"",
+        "missing host network \"lan\" for port \"admin\"",
+    ];
+    assert_eq!(misses(&explanation), [("node-1", missing.to_vec())]);
+}

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use hack_testkit::{jobs, nodes};
 use protocol_model::{
-    Affinity, Allocation, Constraint, EvalStatus, Job, JobType, NetworkResource, NodeId, Port,
-    UpdateStrategy,
+    Affinity, Constraint, EvalStatus, JobType, NetworkResource, NodeId, Port, UpdateStrategy,
 };
 
 use crate::scene::{Scene, key};
@@ -72,36 +71,6 @@ fn what_does_not_fit_is_explained_by_dimension() {
     assert_eq!(decision.failed["group"].nodes_exhausted, 1);
 }
 
-/// A job whose task asks for so many whole cores.
-fn with_cores(cores: u64, count: u32) -> Job {
-    let mut job = jobs::draft(JobType::Service, "web", count);
-    let resources = job.task_groups[0].tasks[0].resources.as_mut();
-    let resources = resources.expect("the fixture has resources");
-    (resources.cores, resources.cpu) = (Some(cores), None);
-    job.canonicalize();
-    job
-}
-
-#[test]
-fn whole_cores_are_reserved_as_the_time_that_they_come_to() {
-    let mut scene = Scene::new(1);
-    let eval = scene.world.register(with_cores(3, 2));
-    let decision = scene.run(&eval);
-    let given = |alloc: &Allocation| alloc.allocated_resources.tasks["task"].cpu.cpu_shares;
-    // The node has four cores of 1000 MHz.
-    let placed: Vec<i64> = decision.plan.placed.iter().map(|it| given(it)).collect();
-    assert_eq!(placed, [3000]);
-    assert_eq!(decision.failed["group"].dimension_exhausted["cpu"], 1);
-    let mut updated = with_cores(3, 1);
-    updated.priority = 70;
-    let eval = scene.world.register(updated);
-    let updated = scene.run(&eval).plan.updated;
-    assert_eq!((updated.len(), given(&updated[0])), (1, 3000));
-    let eval = scene.world.register(with_cores(5, 1));
-    let decision = scene.run(&eval);
-    assert_eq!(decision.failed["group"].dimension_exhausted["cores"], 1);
-}
-
 #[test]
 fn a_missing_driver_filters_a_node() {
     let mut scene = Scene::new(0);
@@ -166,7 +135,7 @@ fn static_ports_are_had_once_per_node_and_dynamic_ones_never_twice() {
     assert!(
         decision.failed["group"]
             .dimension_exhausted
-            .contains_key("network: reserved port collision 8080")
+            .contains_key("network: reserved port collision admin=8080")
     );
     for alloc in &decision.plan.placed {
         let ports = &alloc.allocated_resources.shared.ports;
@@ -308,27 +277,6 @@ fn a_node_without_free_ports_is_passed_over() {
         let none_free = "network: dynamic port selection failed";
         assert_eq!(alloc.metrics.dimension_exhausted[none_free], 1);
     }
-}
-
-#[test]
-fn a_port_on_a_host_network_is_not_put_on_a_device_of_that_name() {
-    let mut scene = Scene::new(1);
-    let mut job = jobs::draft(JobType::Service, "web", 1);
-    // The fixture's nodes have a device of this name.
-    let port = Port {
-        label: "http".to_owned(),
-        host_network: "eth0".to_owned(),
-        ..Port::default()
-    };
-    job.task_groups[0].networks.push(NetworkResource {
-        dynamic_ports: vec![port],
-        ..NetworkResource::default()
-    });
-    job.canonicalize();
-    let eval = scene.world.register(job);
-    let decision = scene.run(&eval);
-    let missing = "missing host network \"eth0\" for port \"http\"";
-    assert_eq!(decision.failed["group"].constraint_filtered[missing], 1);
 }
 
 #[test]

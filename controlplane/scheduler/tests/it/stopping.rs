@@ -70,7 +70,7 @@ fn another_job_waits_for_the_port_of_what_is_being_stopped() {
     let eval = scene.world.register(on_port("other", 1));
     let decision = scene.run(&eval);
     let exhausted = &decision.failed["group"].dimension_exhausted;
-    assert_eq!(exhausted["network: reserved port collision 8080"], 1);
+    assert_eq!(exhausted["network: reserved port collision http=8080"], 1);
     scene.world.report(old.id, ClientStatus::Complete);
     let snapshot = scene.world.snapshot();
     let mut evals = snapshot.evals_by_job(&key("other"));

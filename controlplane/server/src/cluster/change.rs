@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use controlplane_raft::{Leader, ProposeError, RaftStatus, ServerId};
+use controlplane_state::command::NETWORKS_LEVEL;
 use controlplane_state::{Command, Outcome, Refusal, Stamped, codec};
 use protocol_transport::StreamKind;
 use protocol_wire::v1;
@@ -12,6 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::call::CallError;
 use super::{Cluster, PATIENCE, RETRY_PAUSE, leads_in};
+use crate::versions::TooOld;
 
 /// How long a leader that was replaced may still take to answer what it was asked before: some ways
 /// to a server in another place. Whoever waits for one that was killed waits as long.
@@ -175,7 +177,10 @@ impl Cluster {
         sleep(REPLACED_GRACE).await;
     }
 
-    fn stamp(&self, command: Command) -> Stamped {
+    fn stamp(&self, mut command: Command) -> Stamped {
+        if command.says_networks() && self.too_old(NETWORKS_LEVEL).is_some() {
+            command.leave_networks_out();
+        }
         Stamped {
             now: self.clock.now(),
             seed: *uuid::Uuid::new_v4().as_bytes(),
@@ -185,11 +190,13 @@ impl Cluster {
 
     /// Whether every server would understand a command; who would not, and what to do, if not.
     pub(super) fn understood(&self, command: &Command) -> Result<(), String> {
-        let status = self.status.borrow();
-        let too_old = self
-            .versions
-            .too_old(command.level(), status.id, &status.membership);
+        let too_old = self.too_old(command.level());
         too_old.map_or(Ok(()), |old| Err(old.to_string()))
+    }
+
+    fn too_old(&self, level: u32) -> Option<TooOld> {
+        let status = self.status.borrow();
+        self.versions.too_old(level, status.id, &status.membership)
     }
 }
 

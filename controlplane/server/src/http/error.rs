@@ -97,11 +97,17 @@ impl From<Refusal> for HttpError {
             Refusal::JobModified { wanted, found } => {
                 return Self::internal(enforced(*wanted, *found));
             }
-            Refusal::UnknownJobVersion { .. }
+            Refusal::UnknownNodePool(_)
+            | Refusal::UnknownJobVersion { .. }
             | Refusal::UnknownTag { .. }
             | Refusal::UnknownSpec(_) => StatusCode::NOT_FOUND,
             Refusal::UnknownNamespace(_)
             | Refusal::NamespaceInUse(_)
+            | Refusal::PoolNotChangeable(_)
+            | Refusal::PoolNotDeletable(_)
+            | Refusal::PoolHasNodes(_)
+            | Refusal::PoolHasJobs(_)
+            | Refusal::JobInUnknownPool { .. }
             | Refusal::EvalOfAnotherJob(_)
             | Refusal::EvalTerminal(_)
             | Refusal::EvalMismatch(_)
@@ -135,6 +141,7 @@ impl From<Refusal> for HttpError {
             | Refusal::PlanRejected(_)
             | Refusal::NeedsFacts(_)
             | Refusal::NotInSession(_)
+            | Refusal::PoolTakesNoNodes(_)
             | Refusal::RestoreUnknown
             | Refusal::RestoreGap { .. }
             | Refusal::AnotherIncarnation

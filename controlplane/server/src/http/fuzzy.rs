@@ -1,7 +1,7 @@
 //! `/v1/search/fuzzy`: objects by a part of their name, over several kinds of object.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controlplane_state::{Snapshot, Table};
@@ -33,16 +33,16 @@ const OF_JOBS: [&str; 7] = [JOBS, GROUPS, SERVICES, TASKS, IMAGES, COMMANDS, CLA
 
 const ALLOCS: &str = "allocs";
 const NODES: &str = "nodes";
-const NODE_POOLS: &str = "node_pools";
 const NAMESPACES: &str = "namespaces";
 /// The kinds that jobs have no part in.
-const OTHERS: [&str; 4] = [ALLOCS, NODES, NODE_POOLS, NAMESPACES];
+const OTHERS: [&str; 4] = [ALLOCS, NODES, search::NODE_POOLS, NAMESPACES];
 
-const TABLES: [Table; 6] = [
+const TABLES: [Table; 7] = [
     Table::Jobs,
     Table::Evals,
     Table::Allocs,
     Table::Nodes,
+    Table::NodePools,
     Table::Deployments,
     Table::Namespaces,
 ];
@@ -216,16 +216,14 @@ impl Found {
         }
     }
 
-    /// Nodes, their pools, and namespaces.
+    /// Nodes, node pools, and namespaces.
     fn add_cluster(&mut self, snapshot: &Snapshot) {
-        let mut pools = BTreeSet::from(["all", "default"]);
         for record in snapshot.nodes() {
             let node = &record.node;
-            pools.insert(&node.node_pool);
             self.add(NODES, &node.name, &[&node.id.to_string()]);
         }
-        for pool in pools {
-            self.add(NODE_POOLS, pool, &[]);
+        for pool in snapshot.node_pools() {
+            self.add(search::NODE_POOLS, &pool.name, &[]);
         }
         for namespace in snapshot.namespaces() {
             self.add(NAMESPACES, &namespace.name, &[]);

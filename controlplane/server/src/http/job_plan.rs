@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controlplane_scheduler::{
-    Decision, GroupReport, Miss, Scratch, explain, schedule, spread_warnings,
+    Decision, GroupReport, Miss, Scratch, explain, memory_warnings, schedule, spread_warnings,
 };
 use controlplane_state::command::JobRegister;
 use controlplane_state::{Command, Outcome, Snapshot, Stamped, State};
@@ -31,7 +31,9 @@ pub(super) async fn plan(ask: &Ask) -> Answered {
     let old = snapshot.job(&job.key()).cloned();
     // Before the dry run, which templates do not have.
     snapshot.check_job(&job, None)?;
-    let warnings = warnings_and(&job, spread_warnings(&snapshot, &job));
+    let mut warnings = memory_warnings(&snapshot, &job);
+    warnings.extend(spread_warnings(&snapshot, &job));
+    let warnings = warnings_and(&job, warnings);
     let mut diff = wants_diff.then(|| job_diff::job(old.as_deref(), &job));
     let now = ask.now();
     let next_periodic_launch = next_launch(&job, now);

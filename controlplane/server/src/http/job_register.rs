@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
+use controlplane_scheduler::memory_warnings;
 use controlplane_state::command::JobRegister;
-use controlplane_state::{Command, Outcome, Refusal};
+use controlplane_state::{Command, Outcome, Refusal, Snapshot};
 use protocol_api::jobs::{JobRequest, Registered, Validated};
 use protocol_model::{
-    EvalId, EvalTrigger, Evaluation, Job, JobKey, JobSubmission, SUBMISSION_BYTES_MAX, UnixNanos,
+    EvalId, EvalTrigger, Evaluation, Job, JobKey, JobSubmission, NotForRegion,
+    SUBMISSION_BYTES_MAX, UnixNanos,
 };
 use uuid::Uuid;
 
@@ -20,6 +22,9 @@ use crate::cluster::{ChangeError, Changed};
 /// How many times a change is built that names the job it was made from. Each repetition means that
 /// somebody else changed the job meanwhile.
 pub(super) const BUILDS_MAX: usize = 8;
+
+/// The region that a completed job names where its author named none.
+const ANY_REGION: &str = "global";
 
 /// A canonical, valid job and what the user has to be told about it.
 pub(super) struct Prepared {
@@ -146,13 +151,22 @@ async fn keep_counts(ask: &Ask, job: &mut Job) -> Result<u64, HttpError> {
 /// an error status for a job that can be read.
 pub(super) async fn validate(ask: &Ask) -> Answered {
     let request: JobRequest = ask.json()?;
-    let job = canonical(ask, request.job)?;
+    let mut job = canonical(ask, request.job)?;
+    let elsewhere = copy_for_region(ask, &mut job).err();
     let snapshot = ask.api.cluster.consistent().await?;
     let mut mistakes = Vec::new();
     let mut error = String::new();
     if let Err(errors) = job.validate() {
         mistakes.extend(errors.errors.iter().map(ToString::to_string));
         error = errors.to_string();
+    }
+    if let Some(elsewhere) = elsewhere {
+        let elsewhere = elsewhere.to_string();
+        if !error.is_empty() {
+            error.push('\n');
+        }
+        error.push_str(&elsewhere);
+        mistakes.push(elsewhere);
     }
     // A missing id is among them already.
     if !job.id.is_empty()
@@ -169,7 +183,7 @@ pub(super) async fn validate(ask: &Ask) -> Answered {
         driver_config_validated: true,
         validation_errors: (!mistakes.is_empty()).then_some(mistakes),
         error,
-        warnings: warnings(&job),
+        warnings: warnings(&snapshot, &job),
     };
     ask.answer(&answer, 0)
 }
@@ -183,20 +197,23 @@ pub(super) fn prepare(
     job: Option<Job>,
     id: Option<&str>,
 ) -> Result<Prepared, HttpError> {
-    let job = canonical(ask, job)?;
+    let mut job = canonical(ask, job)?;
+    copy_for_region(ask, &mut job).map_err(|error| HttpError::bad_request(error.to_string()))?;
     if id.is_some_and(|id| id != job.id) {
         return Err(HttpError::bad_request("Job ID does not match name"));
     }
     job.validate()
         .map_err(|errors| HttpError::bad_request(errors.to_string()))?;
-    let warnings = warnings(&job);
+    let warnings = warnings(&ask.api.cluster.snapshot(), &job);
     Ok(Prepared { job, warnings })
 }
 
 fn canonical(ask: &Ask, job: Option<Job>) -> Result<Job, HttpError> {
     let mut job = job.ok_or_else(|| HttpError::bad_request("Job must be specified"))?;
     let region = ask.api.config.region.as_str();
-    if job.region.is_empty() {
+    // A file for several regions may leave open which one it is sent to.
+    let open = !job.regions().is_empty() && job.region == ANY_REGION;
+    if job.region.is_empty() || open {
         region.clone_into(&mut job.region);
     }
     if job.region != region {
@@ -211,6 +228,24 @@ fn canonical(ask: &Ask, job: Option<Job>) -> Result<Job, HttpError> {
     job.version_tag = None;
     job.submit_time = UnixNanos::ZERO;
     Ok(job)
+}
+
+/// Makes a job that names several regions the copy for ours.
+fn copy_for_region(ask: &Ask, job: &mut Job) -> Result<(), NotForRegion> {
+    job.copy_for_region(ask.api.config.region.as_str())
+}
+
+/// The warning of a job that names regions that it does not get to.
+fn elsewhere(job: &Job) -> Option<String> {
+    let others = job.regions().iter().filter(|it| it.name != job.region);
+    let others: Vec<String> = others.map(|it| format!("{:?}", it.name)).collect();
+    (!others.is_empty()).then(|| {
+        let (own, others) = (&job.region, others.join(", "));
+        format!(
+            "multiregion: registered in region {own:?} only, not in {others}: \
+             this release does not reach other regions"
+        )
+    })
 }
 
 /// Whether registering makes an evaluation: templates are launched later.
@@ -263,15 +298,16 @@ pub(super) fn check_registration_allowed(ask: &Ask) -> Result<(), HttpError> {
     Ok(())
 }
 
-/// What of a job has no effect in this release, as clients print it.
-pub(super) fn warnings(job: &Job) -> String {
-    warnings_and(job, Vec::new())
+/// The parts of a job that have no effect, as clients print it.
+pub(super) fn warnings(snapshot: &Snapshot, job: &Job) -> String {
+    warnings_and(job, memory_warnings(snapshot, job))
 }
 
 /// The same with others behind it.
 pub(super) fn warnings_and(job: &Job, others: Vec<String>) -> String {
     let unhonoured = job.unhonoured();
     let warnings = unhonoured.iter().map(ToString::to_string);
+    let warnings = warnings.chain(elsewhere(job));
     let warnings: Vec<String> = warnings.chain(others).collect();
     if warnings.is_empty() {
         return String::new();

@@ -53,7 +53,7 @@ pub(super) async fn revert(ask: &Ask) -> Answered {
             )));
         }
         let job = Job::clone(old);
-        let warnings = warnings(&job);
+        let warnings = warnings(&snapshot, &job);
         let eval = runs_now(&job).then(|| evaluation(&job, 0, EvalTrigger::JobRegister, ask.now()));
         let command = Command::JobRegister(JobRegister {
             spec: job.spec_hash(),

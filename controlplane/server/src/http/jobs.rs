@@ -74,15 +74,27 @@ fn children(snapshot: &Snapshot, key: &JobKey) -> ChildCounts {
 
 async fn list(ask: &Ask) -> Answered {
     let tables = [Table::Jobs, Table::JobSummaries];
-    let filter = Filter::of(&ask.query)?;
     let snapshot = ask.snapshot(&tables).await?;
+    list_in(ask, &snapshot, &tables, None)
+}
+
+/// The list of jobs in `snapshot`, which `tables` were waited for in: those of one pool where it is
+/// named.
+pub(super) fn list_in(
+    ask: &Ask,
+    snapshot: &Snapshot,
+    tables: &[Table],
+    pool: Option<&str>,
+) -> Answered {
+    let filter = Filter::of(&ask.query)?;
     let prefix = ask.query.get("prefix").unwrap_or("");
     let with_meta = ask.query.flag("meta")?;
     let named = |(key, job)| (ByName(JobKey::clone(key).namespace, key.id.clone()), job);
     let keep = |job: &&Arc<Job>| match &filter {
+        _ if pool.is_some_and(|pool| pool != job.node_pool) => Ok(false),
         None => Ok(true),
         // All that a list can show can be asked for.
-        Some(filter) => filter.keeps(&stub(&snapshot, job, Some(&job.meta))),
+        Some(filter) => filter.keeps(&stub(snapshot, job, Some(&job.meta))),
     };
     let page = match ask.query.namespaces() {
         Namespaces::All => page_where(
@@ -104,12 +116,12 @@ async fn list(ask: &Ask) -> Answered {
         .into_iter()
         .map(|job| {
             let meta = with_meta.then_some(&job.meta).filter(|it| !it.is_empty());
-            stub(&snapshot, job, meta)
+            stub(snapshot, job, meta)
         })
         .collect();
     ask.answer_page(
         &stubs,
-        snapshot.table_index(&tables),
+        snapshot.table_index(tables),
         page.next_token.as_deref(),
     )
 }

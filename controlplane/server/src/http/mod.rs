@@ -59,6 +59,7 @@ mod jobs;
 mod lookup;
 mod metrics;
 mod namespaces;
+mod node_pools;
 mod nodes;
 mod operator;
 pub mod requests;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use controlplane_state::command::NodeDrainSet;
-use controlplane_state::{Command, Outcome, Snapshot, Table};
+use controlplane_state::{Command, Outcome, POOL_ALL, Snapshot, Table};
 use protocol_api::nodes::{
     DrainNode, DrainRequest, EligibilityRequest, EvaluateNode, ForeignAllocations, ListNodes,
     NodeAllocations, NodeChanged, PurgeNode, ReadNode, ReleaseForeign, SetEligibility,
@@ -42,6 +42,19 @@ pub(super) const ROUTES: Routes = routes![
 ];
 
 async fn list(ask: &Ask) -> Answered {
+    let tables = [Table::Nodes];
+    let snapshot = ask.snapshot(&tables).await?;
+    list_in(ask, &snapshot, &tables, None)
+}
+
+/// The list of nodes in `snapshot`, which `tables` were waited for in: those of one pool where it
+/// is named. The pool `all` has all of them.
+pub(super) fn list_in(
+    ask: &Ask,
+    snapshot: &Snapshot,
+    tables: &[Table],
+    pool: Option<&str>,
+) -> Answered {
     let parts = ListParts {
         resources: ask.query.flag("resources")?,
         attributes: match ask.query.flag("os")? {
@@ -51,7 +64,7 @@ async fn list(ask: &Ask) -> Answered {
     };
     let prefix = lookup::prefix(&ask.query)?;
     let filter = Filter::of(&ask.query)?;
-    let snapshot = ask.snapshot(&[Table::Nodes]).await?;
+    let is_in = |node: &Node| pool.is_none_or(|pool| pool == POOL_ALL || pool == node.node_pool);
     let key = |node: &Arc<Node>| (ByIndex(node.create_index, node.id.0), Arc::clone(node));
     // All that a list can show can be asked for, and every attribute.
     let whole = ListParts {
@@ -59,6 +72,7 @@ async fn list(ask: &Ask) -> Answered {
         attributes: Attributes::All,
     };
     let keep = |node: &Arc<Node>| match &filter {
+        _ if !is_in(node) => Ok(false),
         None => Ok(true),
         Some(filter) => filter.keeps(&whole.stub(node)),
     };
@@ -75,7 +89,7 @@ async fn list(ask: &Ask) -> Answered {
     let stubs: Vec<NodeListStub> = page.items.iter().map(|node| parts.stub(node)).collect();
     ask.answer_page(
         &stubs,
-        snapshot.table_index(&[Table::Nodes]),
+        snapshot.table_index(tables),
         page.next_token.as_deref(),
     )
 }

@@ -142,14 +142,32 @@ fn refused(error: &MembershipError) -> HttpError {
     }
 }
 
-/// The scheduler's settings, in the shape of the API.
-fn scheduler_view(config: &SchedulerConfig) -> SchedulerConfiguration {
-    let algorithm = match config.algorithm {
+/// An algorithm by its word.
+///
+/// # Errors
+/// 400.
+pub(super) fn algorithm(word: &str) -> Result<SchedulerAlgorithm, HttpError> {
+    match word {
+        "binpack" => Ok(SchedulerAlgorithm::Binpack),
+        "spread" => Ok(SchedulerAlgorithm::Spread),
+        other => Err(HttpError::bad_request(format!(
+            "invalid scheduler algorithm {other:?}: it is binpack or spread"
+        ))),
+    }
+}
+
+/// The word of an algorithm.
+pub(super) fn algorithm_word(algorithm: SchedulerAlgorithm) -> &'static str {
+    match algorithm {
         SchedulerAlgorithm::Binpack => "binpack",
         SchedulerAlgorithm::Spread => "spread",
-    };
+    }
+}
+
+/// The scheduler's settings, in the shape of the API.
+fn scheduler_view(config: &SchedulerConfig) -> SchedulerConfiguration {
     SchedulerConfiguration {
-        scheduler_algorithm: algorithm.to_owned(),
+        scheduler_algorithm: algorithm_word(config.algorithm).to_owned(),
         memory_oversubscription_enabled: config.memory_oversubscription,
         reject_job_registration: config.reject_job_registration,
         pause_eval_broker: config.pause_eval_broker,
@@ -161,6 +179,7 @@ fn scheduler_view(config: &SchedulerConfig) -> SchedulerConfiguration {
         }),
         create_index: config.create_index,
         modify_index: config.modify_index,
+        node_limit_for_feasibility_checks: config.feasibility_limit,
     }
 }
 
@@ -179,13 +198,8 @@ async fn scheduler(ask: &Ask) -> Answered {
 async fn set_scheduler(ask: &Ask) -> Answered {
     let view: SchedulerConfiguration = ask.json()?;
     let algorithm = match view.scheduler_algorithm.as_str() {
-        "" | "binpack" => SchedulerAlgorithm::Binpack,
-        "spread" => SchedulerAlgorithm::Spread,
-        other => {
-            return Err(HttpError::bad_request(format!(
-                "invalid scheduler algorithm {other:?}: it is binpack or spread"
-            )));
-        }
+        "" => SchedulerAlgorithm::Binpack,
+        word => algorithm(word)?,
     };
     let preemption = view
         .preemption_config
@@ -201,6 +215,7 @@ async fn set_scheduler(ask: &Ask) -> Answered {
         reject_job_registration: view.reject_job_registration,
         pause_eval_broker: view.pause_eval_broker,
         preemption,
+        feasibility_limit: view.node_limit_for_feasibility_checks,
         create_index: 0,
         modify_index: 0,
     };
@@ -211,6 +226,14 @@ async fn set_scheduler(ask: &Ask) -> Answered {
     };
     let changed = ask.api.cluster.change(command).await?;
     let index = changed.index;
-    let updated = true;
-    ask.answer(&SchedulerWritten { index, updated }, index)
+    let warnings = match config.feasibility_limit {
+        0 => "",
+        _ => "NodeLimitForFeasibilityChecks has no effect: every node is looked at",
+    };
+    let written = SchedulerWritten {
+        index,
+        updated: true,
+        warnings: warnings.to_owned(),
+    };
+    ask.answer(&written, index)
 }

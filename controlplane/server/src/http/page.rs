@@ -31,6 +31,22 @@ impl PageKey for ByIndex {
     }
 }
 
+/// By a name that no other has: tokens are names.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct ByPlainName(pub(super) String);
+
+impl fmt::Display for ByPlainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl PageKey for ByPlainName {
+    fn parse(token: &str) -> Option<Self> {
+        Some(Self(token.to_owned()))
+    }
+}
+
 /// By namespace, then by name. No namespace has a dot.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct ByName(pub(super) String, pub(super) String);

@@ -14,7 +14,7 @@ use super::error::{Answered, HttpError};
 use super::query::Query;
 use super::{
     acl, actions, agent, alloc, client_alloc, client_fs, deployments, evals, fuzzy, job, jobs,
-    metrics, namespaces, nodes, operator, scaling, search, status,
+    metrics, namespaces, node_pools, nodes, operator, scaling, search, status,
 };
 
 /// Answers one request.
@@ -48,6 +48,7 @@ const ALL: &[Routes] = &[
     jobs::ROUTES,
     metrics::ROUTES,
     namespaces::ROUTES,
+    node_pools::ROUTES,
     nodes::ROUTES,
     operator::ROUTES,
     scaling::ROUTES,

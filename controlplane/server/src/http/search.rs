@@ -18,14 +18,24 @@ pub(super) const EVALS: &str = "evals";
 const ALLOCS: &str = "allocs";
 const NODES: &str = "nodes";
 pub(super) const DEPLOYMENTS: &str = "deployment";
+pub(super) const NODE_POOLS: &str = "node_pools";
 const NAMESPACES: &str = "namespaces";
 /// What can be searched, by the names that clients use.
-const CONTEXTS: [&str; 6] = [JOBS, EVALS, ALLOCS, NODES, DEPLOYMENTS, NAMESPACES];
-const TABLES: [Table; 6] = [
+const CONTEXTS: [&str; 7] = [
+    JOBS,
+    EVALS,
+    ALLOCS,
+    NODES,
+    NODE_POOLS,
+    DEPLOYMENTS,
+    NAMESPACES,
+];
+const TABLES: [Table; 7] = [
     Table::Jobs,
     Table::Evals,
     Table::Allocs,
     Table::Nodes,
+    Table::NodePools,
     Table::Deployments,
     Table::Namespaces,
 ];
@@ -87,6 +97,11 @@ pub(super) fn find(
             .filter(|name| name.starts_with(prefix))
             .take(limit)
             .collect();
+    }
+    if context == NODE_POOLS {
+        let names = snapshot.node_pools().map(|pool| &pool.name);
+        let names = names.filter(|name| name.starts_with(prefix));
+        return names.take(limit).cloned().collect();
     }
     let Some(ids) = IdPrefix::parse(prefix) else {
         return Vec::new();

@@ -93,6 +93,13 @@ async fn the_scheduler_is_configured_with_check_and_set() {
         .put(path, json!({ "SchedulerAlgorithm": "guess" }))
         .await;
     assert_eq!(refusal(wrong).0, 400);
+    let unused = json!({ "NodeLimitForFeasibilityChecks": 50 });
+    let written = world.put(path, unused).await.expect("set");
+    let warning = "NodeLimitForFeasibilityChecks has no effect: every node is looked at";
+    assert_eq!(written["Warnings"], warning);
+    let found = world.get(path).await.expect("the settings");
+    let limit = &found["SchedulerConfig"]["NodeLimitForFeasibilityChecks"];
+    assert_eq!(limit, 50);
 }
 
 #[tokio::test]

@@ -44,6 +44,32 @@ pub enum Refusal {
     /// The namespace still has jobs.
     #[error("namespace {0:?} is not empty")]
     NamespaceInUse(String),
+    /// No such node pool.
+    #[error("node pool {0:?} not found")]
+    UnknownNodePool(String),
+    /// Every cluster has the pool as it is.
+    #[error("modifying node pool {0:?} is not allowed")]
+    PoolNotChangeable(String),
+    /// Every cluster has the pool.
+    #[error("deleting node pool {0:?} is not allowed")]
+    PoolNotDeletable(String),
+    /// The pool still has nodes.
+    #[error("node pool {0:?} has nodes")]
+    PoolHasNodes(String),
+    /// The pool still has jobs that are not over.
+    #[error("node pool {0:?} has non-terminal jobs")]
+    PoolHasJobs(String),
+    /// The job is in a pool that does not exist.
+    #[error("job {job:?} is in nonexistent node pool {pool:?}")]
+    JobInUnknownPool {
+        /// The job's id.
+        job: String,
+        /// The pool that it names.
+        pool: String,
+    },
+    /// No node is in the pool `all`, or in one whose name is none.
+    #[error("node is not allowed to register in node pool {0:?}")]
+    PoolTakesNoNodes(String),
     /// An evaluation that exists belongs to another job.
     #[error("evaluation {0} belongs to another job")]
     EvalOfAnotherJob(EvalId),

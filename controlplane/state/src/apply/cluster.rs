@@ -6,6 +6,7 @@ use protocol_model::{DEFAULT_NAMESPACE, Incarnation};
 
 use super::draft::Draft;
 use crate::applied::{Outcome, Refusal, Signal};
+use crate::node_pool::NodePool;
 use crate::record::{AclToken, ClusterMeta, Namespace, SchedulerConfig};
 use crate::tables::Table;
 
@@ -35,6 +36,9 @@ impl Draft {
             .namespaces
             .insert(namespace.name.clone(), Arc::new(namespace));
         self.tables.touch(Table::Namespaces);
+        for pool in NodePool::built_in(index) {
+            self.tables.put_pool(pool);
+        }
         self.tables.scheduler_config.create_index = index;
         self.tables.scheduler_config.modify_index = index;
         self.tables.touch(Table::SchedulerConfig);

@@ -1,4 +1,5 @@
-//! Deployments: made by plans, counted with every allocation, ended by the leader's watcher.
+//! Deployments: made by plans, or with their version (`multiregion`); counted with every
+//! allocation, ended by the leader's watcher.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -67,7 +68,7 @@ impl Draft {
         Ok(())
     }
 
-    fn put_deployment(&mut self, deployment: Deployment, spec: Option<SpecHash>) {
+    pub(super) fn put_deployment(&mut self, deployment: Deployment, spec: Option<SpecHash>) {
         let id = deployment.id;
         self.tables.put_deployment(DeploymentRecord {
             deployment: Arc::new(deployment),

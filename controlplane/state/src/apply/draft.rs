@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use protocol_model::{
-    AllocId, Allocation, EvalId, EvalStatus, Evaluation, Job, JobKey, JobStatus, JobType, NodeId,
-    SpecHash, UnixNanos,
+    AllocId, Allocation, DeploymentId, EvalId, EvalStatus, Evaluation, Job, JobKey, JobStatus,
+    JobType, NodeId, SpecHash, UnixNanos,
 };
 use uuid::Uuid;
 
@@ -106,15 +106,30 @@ impl Draft {
         self.freed.entry(node).or_insert(since);
     }
 
-    /// A new evaluation's id: a function of the command's seed, its index, and how many were drawn.
+    /// A new id: a function of the command's seed, its index, and how many were drawn.
+    fn draw_id(&mut self) -> Uuid {
+        self.ids_drawn += 1;
+        let mut name = [0; 16];
+        name[..8].copy_from_slice(&self.index.to_be_bytes());
+        name[8..].copy_from_slice(&self.ids_drawn.to_be_bytes());
+        Uuid::new_v5(&self.seed, &name)
+    }
+
+    /// A new evaluation's id.
     pub(super) fn draw_eval_id(&mut self) -> EvalId {
         loop {
-            self.ids_drawn += 1;
-            let mut name = [0; 16];
-            name[..8].copy_from_slice(&self.index.to_be_bytes());
-            name[8..].copy_from_slice(&self.ids_drawn.to_be_bytes());
-            let id = EvalId(Uuid::new_v5(&self.seed, &name));
+            let id = EvalId(self.draw_id());
             if self.tables.eval(id).is_none() {
+                return id;
+            }
+        }
+    }
+
+    /// A new deployment's id.
+    pub(super) fn draw_deployment_id(&mut self) -> DeploymentId {
+        loop {
+            let id = DeploymentId(self.draw_id());
+            if self.tables.deployment(id).is_none() {
                 return id;
             }
         }
@@ -312,7 +327,7 @@ impl Draft {
 /// What a job is doing. System jobs and templates of other jobs are running until they are
 /// stopped; any other job runs while one of its allocations does, is pending while an evaluation
 /// is, and is dead when everything it had is over. (Nomad's rule.)
-pub(crate) fn job_status(job: &Job, tally: Option<&JobTally>) -> JobStatus {
+pub(crate) fn job_status(job: &Job, tally: Option<JobTally>) -> JobStatus {
     if job.job_type == JobType::System || job.is_template() {
         return if job.stop {
             JobStatus::Dead

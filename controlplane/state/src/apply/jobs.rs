@@ -12,9 +12,9 @@ use crate::record::{JOB_VERSIONS_MAX, JobRecord, JobVersionRecord};
 use crate::tables::Tables;
 
 impl Tables {
-    /// Whether this state takes the job: its namespace exists, the registered job has the expected
-    /// modify index and is of the same kind, and no field differs that only a launch sets.
-    /// Validations and plans ask the same.
+    /// Whether this state takes the job: its namespace and node pool exist, the registered job has
+    /// the expected modify index and is of the same kind, and no field differs that only a launch
+    /// sets. Validations and plans ask the same.
     ///
     /// # Errors
     /// What a registration would be refused with.
@@ -26,6 +26,7 @@ impl Tables {
         if self.namespace(&key.namespace).is_none() {
             return Err(Refusal::UnknownNamespace(key.namespace));
         }
+        self.check_pool_of_job(job)?;
         let existing = self.job(&key);
         if let Some(wanted) = enforce_index {
             let found = existing.map_or(0, |job| job.job_modify_index);
@@ -67,6 +68,7 @@ impl Draft {
             .is_some_and(|existing| existing.spec == spec && existing.job.stop == job.stop);
         if !unchanged {
             self.put_new_version(&key, Job::clone(&job), spec, submission);
+            self.begin_multiregion(&key, eval.as_ref());
         } else if submission.is_some() {
             // Another text that says the same.
             self.put_submission(&key, submission);

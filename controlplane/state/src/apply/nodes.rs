@@ -10,6 +10,7 @@ use super::node_evals::WantedEvals;
 use crate::applied::{Outcome, Refusal, Signal};
 use crate::record::{NodeRecord, SessionEpoch};
 use crate::session::{NodeEvent, Verdict};
+use crate::tables::Tables;
 
 /// How many events of a node are kept; the oldest go first (as Nomad keeps them).
 pub(crate) const NODE_EVENTS_MAX: usize = 10;
@@ -60,6 +61,8 @@ pub(crate) fn take_facts(node: &mut Node, facts: &Node) -> FactsChange {
         computed_class,
         drivers,
         host_volumes,
+        // Their addresses, which decide, are in the node's resources.
+        host_networks,
         drain: _,
         drain_strategy: _,
         last_drain: _,
@@ -85,6 +88,7 @@ pub(crate) fn take_facts(node: &mut Node, facts: &Node) -> FactsChange {
     node.computed_class.clone_from(computed_class);
     node.drivers.clone_from(drivers);
     node.host_volumes.clone_from(host_volumes);
+    node.host_networks.clone_from(host_networks);
     let same = before.datacenter == node.datacenter
         // Jobs may ask for a node by its name.
         && before.name == node.name
@@ -114,6 +118,7 @@ impl Draft {
         if self.judge(id, epoch, NodeEvent::Facts) != Verdict::Accept {
             return Err(Refusal::NotInSession(id));
         }
+        Tables::check_pool_of_node(Some(facts))?;
         let Some(record) = self.tables.node(id) else {
             return Err(Refusal::UnknownNode(id));
         };

@@ -195,9 +195,13 @@ impl Draft {
             task_states,
             health,
             desired_version: _,
+            network,
         } = report;
         alloc.client_status = *client_status;
         alloc.client_description.clone_from(client_description);
+        if alloc.network_status.as_deref() != network.as_ref() {
+            alloc.network_status = network.clone().map(Arc::new);
+        }
         // Events are volatile, except in the last word: the node may go away afterwards.
         alloc.task_states = if client_status.is_terminal() {
             task_states.clone()
@@ -329,6 +333,7 @@ fn says_the_same(before: &Allocation, after: &Allocation) -> bool {
         && before.client_description == after.client_description
         && before.task_states == after.task_states
         && before.deployment_status == after.deployment_status
+        && before.network_status == after.network_status
 }
 
 /// Whether a report may follow what is recorded. A node's last word is final; `lost` was the

@@ -33,6 +33,9 @@ impl Tables {
         if record.is_some_and(|record| record.secret_hash != hello.secret_hash) {
             return HelloAnswer::Refused(Refusal::WrongSecret(hello.node));
         }
+        if let Err(refusal) = Self::check_pool_of_node(hello.facts.as_deref()) {
+            return HelloAnswer::Refused(refusal);
+        }
         let event = knock_event(record.map(|record| &record.session), hello);
         let phase = record.map_or(NodePhase::Unregistered, |record| {
             NodePhase::from(record.node.status)
@@ -214,6 +217,7 @@ impl Draft {
             | Verdict::NotInSession
             | Verdict::Unregistered => return Err(Refusal::NotInSession(synced.node)),
         }
+        Tables::check_pool_of_node(synced.facts.as_deref())?;
         let mut wanted = WantedEvals::default();
         let mut unknown = Vec::new();
         let mut seen = std::collections::BTreeSet::new();

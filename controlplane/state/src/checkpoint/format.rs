@@ -87,11 +87,12 @@ pub(super) enum Tag {
     AclToken = 10,
     PendingRestore = 11,
     RestoreChunk = 12,
+    NodePool = 13,
     Trailer = 255,
 }
 
 impl Tag {
-    pub(super) const ALL: [Self; 13] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::Meta,
         Self::Spec,
         Self::Job,
@@ -104,6 +105,7 @@ impl Tag {
         Self::AclToken,
         Self::PendingRestore,
         Self::RestoreChunk,
+        Self::NodePool,
         Self::Trailer,
     ];
 
@@ -126,6 +128,7 @@ impl Tag {
             Self::AclToken => "access tokens",
             Self::PendingRestore => "pending restore",
             Self::RestoreChunk => "pending restore's bytes",
+            Self::NodePool => "node pools",
             Self::Trailer => "trailer",
         }
     }

@@ -9,6 +9,7 @@ use super::error::RestoreError;
 use super::format::{AllocRow, Header, MetaRow, SpecRow, Tag};
 use super::records::{Unpacked, open, parse};
 use super::write::Section;
+use crate::node_pool::NodePool;
 use crate::record::{
     AclToken, DeploymentRecord, JobRecord, JobVersionRecord, Namespace, NodeRecord,
 };
@@ -81,6 +82,7 @@ impl State {
                 | Tag::AclToken
                 | Tag::PendingRestore
                 | Tag::RestoreChunk
+                | Tag::NodePool
                 | Tag::Trailer => put(&mut tables, tag, row)?,
             }
         }
@@ -97,6 +99,7 @@ impl State {
         tables.cluster = cluster;
         tables.scheduler_config = scheduler_config;
         tables.acl_bootstrap_index = acl_bootstrap_index;
+        tables.add_missing_pools();
         for table in Table::ALL {
             let index = table_indexes.get(&format!("{table:?}")).copied();
             // A table that the writer did not have yet: for all a reader can know, it just changed.
@@ -141,6 +144,7 @@ fn put(tables: &mut Tables, tag: Tag, row: &[u8]) -> Result<(), RestoreError> {
                 .namespaces
                 .insert(namespace.name.clone(), Arc::new(namespace));
         }
+        Tag::NodePool => tables.put_pool(parse::<NodePool>(tag, row)?),
         Tag::AclToken => {
             let token: AclToken = parse(tag, row)?;
             tables

@@ -69,6 +69,9 @@ impl Tables {
         for namespace in self.namespaces.values() {
             records.put(Tag::Namespace, namespace)?;
         }
+        for pool in self.node_pools.values() {
+            records.put(Tag::NodePool, pool)?;
+        }
         for token in self.acl_tokens.values() {
             records.put(Tag::AclToken, token)?;
         }

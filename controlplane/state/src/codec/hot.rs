@@ -68,6 +68,8 @@ pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
         | Command::AclBootstrap { .. }
         | Command::NamespaceUpsert { .. }
         | Command::NamespaceDelete { .. }
+        | Command::NodePoolUpsert { .. }
+        | Command::NodePoolDelete { .. }
         | Command::SchedulerConfigSet { .. }
         | Command::GcCollect(_) => Message::Cold(to_document(command)?),
     })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use protocol_model::{AllocMetric, NodeScoreMeta};
+use protocol_model::{AllocMetric, ExhaustedResources, NodeScoreMeta};
 use protocol_wire::convert::{id_bytes, node_id};
 use protocol_wire::log;
 
@@ -21,6 +21,7 @@ pub(super) fn to_message(metrics: &AllocMetric) -> log::Metrics {
         class_exhausted,
         dimension_exhausted,
         quota_exhausted,
+        resources_exhausted,
         score_meta_data,
         allocation_time,
         coalesced_failures,
@@ -40,6 +41,7 @@ pub(super) fn to_message(metrics: &AllocMetric) -> log::Metrics {
         dimension_exhausted: count_messages(dimension_exhausted),
         quota_exhausted: quota_exhausted.clone(),
         scores: score_meta_data.iter().map(score_message).collect(),
+        resources_exhausted: resources_exhausted.iter().map(exhausted_message).collect(),
     }
 }
 
@@ -58,6 +60,7 @@ pub(super) fn from_message(message: log::Metrics) -> Result<AllocMetric, DecodeE
         dimension_exhausted,
         quota_exhausted,
         scores,
+        resources_exhausted,
     } = message;
     Ok(AllocMetric {
         nodes_evaluated,
@@ -70,6 +73,7 @@ pub(super) fn from_message(message: log::Metrics) -> Result<AllocMetric, DecodeE
         class_exhausted: counts(class_exhausted),
         dimension_exhausted: counts(dimension_exhausted),
         quota_exhausted,
+        resources_exhausted: resources_exhausted.into_iter().map(exhausted).collect(),
         score_meta_data: scores.into_iter().map(score).collect::<Result<_, _>>()?,
         allocation_time: Duration::from_nanos(allocation_time_ns),
         coalesced_failures,
@@ -89,6 +93,24 @@ fn counts(messages: Vec<log::Count>) -> BTreeMap<String, u64> {
         .into_iter()
         .map(|log::Count { of, count }| (of, count));
     counts.collect()
+}
+
+fn exhausted_message((task, amount): (&String, &ExhaustedResources)) -> log::TaskExhausted {
+    let ExhaustedResources { cpu, memory_mb } = *amount;
+    log::TaskExhausted {
+        task: task.clone(),
+        cpu,
+        memory_mb,
+    }
+}
+
+fn exhausted(message: log::TaskExhausted) -> (String, ExhaustedResources) {
+    let log::TaskExhausted {
+        task,
+        cpu,
+        memory_mb,
+    } = message;
+    (task, ExhaustedResources { cpu, memory_mb })
 }
 
 fn score_message(of_node: &NodeScoreMeta) -> log::NodeScore {
@@ -122,4 +144,23 @@ fn score(message: log::NodeScore) -> Result<NodeScoreMeta, DecodeError> {
         scores: scores.collect(),
         norm_score: norm,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exhausted_resources_come_back_from_their_message() {
+        let amount = ExhaustedResources {
+            cpu: 500,
+            memory_mb: 0,
+        };
+        let metrics = AllocMetric {
+            resources_exhausted: [("web".to_owned(), amount)].into(),
+            ..AllocMetric::default()
+        };
+        let back = from_message(to_message(&metrics)).expect("a message");
+        assert_eq!(back, metrics);
+    }
 }

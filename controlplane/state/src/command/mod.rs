@@ -7,6 +7,7 @@
 mod children;
 mod evals;
 mod jobs;
+mod networks;
 mod nodes;
 mod periodic;
 mod plan;
@@ -25,12 +26,14 @@ use serde::{Deserialize, Serialize};
 pub use children::*;
 pub use evals::*;
 pub use jobs::*;
+pub use networks::NETWORKS_LEVEL;
 pub use nodes::*;
 pub use periodic::*;
 pub use plan::*;
 pub use scale::*;
 pub use tag::*;
 
+use crate::node_pool::NodePool;
 use crate::record::{AclToken, Digest, Namespace, SchedulerConfig, SessionEpoch};
 
 /// A command as it is written into the log.
@@ -177,6 +180,10 @@ pub enum Command {
     NamespaceUpsert { namespace: Namespace },
     /// Removes an empty namespace.
     NamespaceDelete { name: String },
+    /// Creates or replaces a node pool.
+    NodePoolUpsert { pool: NodePool },
+    /// Removes a node pool without nodes and without jobs that are not over.
+    NodePoolDelete { name: String },
     /// Changes how the scheduler ranks.
     SchedulerConfigSet {
         config: SchedulerConfig,
@@ -234,7 +241,9 @@ impl Command {
             | Self::EvalsDelete(_)
             | Self::NodeDrainSet(_)
             | Self::AllocsMigrate { .. }
-            | Self::NodeDrainComplete { .. } => 2,
+            | Self::NodeDrainComplete { .. }
+            | Self::NodePoolUpsert { .. }
+            | Self::NodePoolDelete { .. } => 2,
         }
     }
 }

@@ -8,8 +8,7 @@ use protocol_model::{JobKey, NodeId, SpecHash};
 
 use super::{Found, Rule};
 use crate::columns::{NodeColumns, NodeRow};
-use crate::record::JobTally;
-use crate::tables::{Children, Tables, parent_of};
+use crate::tables::{AllocTally, Children, EvalTally, Tables, parent_of};
 
 /// Whether an index is what a scan of its table finds: each of its ids is a row that belongs there,
 /// no set is empty, and it has as many ids as there are `rows` to be found. A row belongs to one
@@ -66,11 +65,16 @@ pub(super) fn secondary_indexes(tables: &Tables, found: &mut Found) {
     });
     let in_place = in_place && slots.len() == tables.evals.len();
     same("evaluations by id", in_place);
-    let evals = is_index(&tables.evals_by_job, tables.evals.len(), |key, slot| {
-        let eval = tables.evals.get(slot);
-        eval.is_some_and(|it| is_key(key, &it.namespace, &it.job_id))
+    let mut rows = 0;
+    let by_job = tables.eval_tallies.iter().all(|(key, tally)| {
+        tables.evals_of(tally).all(|eval| {
+            rows += 1;
+            is_key(key, &eval.namespace, &eval.job_id)
+        })
     });
-    same("evaluations by job", evals);
+    let slots = tables.evals_by_job.len();
+    let by_job = by_job && rows == tables.evals.len() && rows == slots;
+    same("evaluations by job", by_job);
     let rows = tables.deployments.len();
     let deployments = is_index(&tables.deployments_by_job, rows, |key, id| {
         let deployment = tables.deployment(*id);
@@ -90,23 +94,31 @@ pub(super) fn secondary_indexes(tables: &Tables, found: &mut Found) {
 
 /// Counts by the indexes, which [`secondary_indexes`] compares with the tables.
 pub(super) fn tallies(tables: &Tables, found: &mut Found) {
-    for (key, stored) in &tables.tallies {
-        let mut counted = recount(tables, key);
-        // Of what is gone no scan tells when it went.
-        counted.allocs_moved = stored.allocs_moved;
-        found.unless(**stored == counted, Rule::JobTally, || format!("{key:?}"));
-        found.unless(!stored.is_empty(), Rule::JobTally, || {
-            format!("{key:?} has nothing to count")
+    for (key, stored) in &tables.alloc_tallies {
+        // No scan finds the index at which an allocation went.
+        let mut counted = AllocTally {
+            moved: stored.moved,
+            ..AllocTally::default()
+        };
+        for alloc in tables.allocs_by_job(key) {
+            counted.count(alloc);
+        }
+        let same = **stored == counted && stored.all > 0;
+        found.unless(same, Rule::JobTally, || format!("allocations of {key:?}"));
+    }
+    for key in tables.allocs_by_job.keys() {
+        let counted = tables.alloc_tallies.contains_key(key);
+        found.unless(counted, Rule::JobTally, || {
+            format!("allocations of {key:?} are not counted")
         });
     }
-    let counted = tables
-        .allocs_by_job
-        .keys()
-        .chain(tables.evals_by_job.keys().map(AsRef::as_ref));
-    for key in counted {
-        found.unless(tables.tallies.contains_key(key), Rule::JobTally, || {
-            format!("{key:?} is not counted")
-        });
+    for (key, stored) in &tables.eval_tallies {
+        let mut counted = EvalTally::of_job(stored.number);
+        for eval in tables.evals_of(stored) {
+            counted.count(eval.status);
+        }
+        let same = *stored == counted && stored.all > 0;
+        found.unless(same, Rule::JobTally, || format!("evaluations of {key:?}"));
     }
 }
 
@@ -120,23 +132,6 @@ pub(super) fn children(tables: &Tables, found: &mut Found) {
     found.unless(counted == tables.children, Rule::Children, || {
         format!("{:?} against {counted:?}", tables.children)
     });
-}
-
-fn recount(tables: &Tables, key: &JobKey) -> JobTally {
-    let mut tally = JobTally::default();
-    for alloc in tables.allocs_by_job(key) {
-        tally.allocs += 1;
-        tally.allocs_live += u64::from(!alloc.terminal());
-        let group = match tally.groups.get_mut(&alloc.task_group) {
-            Some(group) => group,
-            None => tally.groups.entry(alloc.task_group.clone()).or_default(),
-        };
-        *group.counter(alloc.client_status) += 1;
-    }
-    for eval in tables.evals_by_job(key) {
-        tally.count_eval(eval.status);
-    }
-    tally
 }
 
 pub(super) fn spec_references(tables: &Tables, found: &mut Found) {

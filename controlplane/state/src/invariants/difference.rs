@@ -18,7 +18,7 @@ pub fn difference(left: &Tables, right: &Tables) -> Option<&'static str> {
             .map(|(hash, spec)| (*hash, spec.references))
             .collect()
     };
-    let checks: [(&'static str, bool); 17] = [
+    let checks: [(&'static str, bool); 18] = [
         ("index", left.index == right.index),
         ("log offset", left.log_offset == right.log_offset),
         ("time", left.now == right.now),
@@ -39,6 +39,7 @@ pub fn difference(left: &Tables, right: &Tables) -> Option<&'static str> {
         ("allocations", left.allocs == right.allocs),
         ("deployments", left.deployments == right.deployments),
         ("namespaces", left.namespaces == right.namespaces),
+        ("node pools", left.node_pools == right.node_pools),
         ("access tokens", left.acl_tokens == right.acl_tokens),
         ("specifications", specs(left) == specs(right)),
         ("node columns", rows(left) == rows(right)),

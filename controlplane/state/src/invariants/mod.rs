@@ -48,6 +48,8 @@ pub enum Rule {
     NodeSession,
     /// A node that drains has a strategy, takes no allocations, and its last drain is under way.
     NodeDrain,
+    /// The built-in pools are there, and the pool of every node.
+    NodePools,
     /// Indexes of rows never go back, and are not ahead of the log.
     RowIndexes,
     /// A deployment's counters agree with its allocations.
@@ -68,6 +70,7 @@ pub fn check(tables: &Tables) -> Vec<Violation> {
     rows::job_statuses(tables, &mut found);
     rows::node_sessions(tables, &mut found);
     rows::node_drains(tables, &mut found);
+    rows::node_pools(tables, &mut found);
     rows::row_indexes(tables, &mut found);
     rows::deployment_counters(tables, &mut found);
     found.violations

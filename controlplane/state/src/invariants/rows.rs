@@ -5,6 +5,7 @@ use protocol_model::{DrainStatus, Eligibility, NodeStatus};
 use super::{Found, Rule};
 use crate::apply::job_status;
 use crate::fit::Exhausted;
+use crate::node_pool::{POOL_ALL, POOL_DEFAULT};
 use crate::record::SessionEpoch;
 use crate::tables::{Table, Tables};
 use crate::usage::Usage;
@@ -62,6 +63,18 @@ pub(super) fn node_drains(tables: &Tables, found: &mut Found) {
         found.unless(holds, Rule::NodeDrain, || {
             format!("node {}: last drain {last:?}", node.id)
         });
+    }
+}
+
+pub(super) fn node_pools(tables: &Tables, found: &mut Found) {
+    if tables.cluster.incarnation.is_none() {
+        return;
+    }
+    let built_in = [POOL_ALL, POOL_DEFAULT].into_iter();
+    let of_nodes = tables.nodes().map(|record| record.node.node_pool.as_str());
+    for name in built_in.chain(of_nodes) {
+        let is_there = tables.node_pool(name).is_some();
+        found.unless(is_there, Rule::NodePools, || format!("no pool {name:?}"));
     }
 }
 

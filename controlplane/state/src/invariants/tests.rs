@@ -11,7 +11,7 @@ use protocol_model::{
 use super::{Rule, check};
 use crate::record::{DeploymentRecord, NodeRecord};
 use crate::state::State;
-use crate::tables::Tables;
+use crate::tables::{EvalTally, Tables};
 use crate::usage::Usage;
 
 fn rules(tables: &Tables) -> Vec<Rule> {
@@ -53,6 +53,18 @@ fn a_specification_that_nobody_refers_to_is_found() {
         let (hash, mut spec) = tables.specs.get_min().expect("a specification").clone();
         spec.references += 1;
         tables.specs.insert(hash, spec);
+    });
+}
+
+#[test]
+fn a_pool_that_is_missing_is_found() {
+    assert_found(Rule::NodePools, |tables| {
+        tables.node_pools.remove("all");
+    });
+    assert_found(Rule::NodePools, |tables| {
+        change_node(tables, |record| {
+            Arc::make_mut(&mut record.node).node_pool = "gone".to_owned();
+        });
     });
 }
 
@@ -181,7 +193,7 @@ fn what_is_derived_and_right_is_not_complained_of() {
 #[test]
 fn a_row_that_its_index_lacks_is_found() {
     let (mut tables, key, _) = with_an_evaluation();
-    tables.evals_by_job.remove(&key);
+    tables.eval_tallies.remove(&key);
     assert!(rules(&tables).contains(&Rule::SecondaryIndex));
 }
 
@@ -189,11 +201,15 @@ fn a_row_that_its_index_lacks_is_found() {
 fn an_index_that_names_a_row_under_another_key_or_one_that_is_not_there_is_found() {
     let (tables, key, id) = with_an_evaluation();
     let mut elsewhere = tables.clone();
-    let ids = elsewhere.evals_by_job.remove(&key);
-    let other = JobKey::new("default", "other");
-    let other = Arc::new(other);
-    elsewhere.evals_by_job.extend(ids.map(|ids| (other, ids)));
+    let tally = elsewhere.eval_tallies.remove(&key);
+    let other = Arc::new(JobKey::new("default", "other"));
+    elsewhere.eval_tallies.extend(tally.map(|it| (other, it)));
     assert!(rules(&elsewhere).contains(&Rule::SecondaryIndex));
+
+    let mut twice = tables.clone();
+    let of_no_job = twice.eval_jobs_numbered + 1;
+    twice.evals_by_job.insert((of_no_job, (3, id)));
+    assert!(rules(&twice).contains(&Rule::SecondaryIndex));
 
     let mut gone = tables.clone();
     gone.evals.remove(&(3, id));
@@ -201,18 +217,30 @@ fn an_index_that_names_a_row_under_another_key_or_one_that_is_not_there_is_found
 }
 
 #[test]
-fn a_counter_that_is_wrong_missing_or_of_nothing_is_found() {
+fn a_counter_that_is_wrong_or_of_nothing_is_found() {
     let (tables, key, _) = with_an_evaluation();
     let mut wrong = tables.clone();
-    wrong.tally(&key, |tally| tally.evals_live += 1);
-    assert!(rules(&wrong).contains(&Rule::JobTally));
-
-    let mut missing = tables.clone();
-    missing.tallies.remove(&key);
-    assert!(rules(&missing).contains(&Rule::JobTally));
+    wrong.eval_tallies.get_mut(&key).unwrap().live += 1;
+    assert_eq!(rules(&wrong), [Rule::JobTally]);
 
     let mut of_nothing = tables.clone();
     let other = JobKey::new("default", "other");
-    of_nothing.tallies.insert(Arc::new(other), Arc::default());
+    let nothing = EvalTally::of_job(of_nothing.eval_jobs_numbered + 1);
+    of_nothing
+        .eval_tallies
+        .insert(Arc::new(other.clone()), nothing);
     assert_eq!(rules(&of_nothing), [Rule::JobTally]);
+    let mut of_nothing = tables;
+    of_nothing.alloc_tallies.insert(other, Arc::default());
+    assert_eq!(rules(&of_nothing), [Rule::JobTally]);
+}
+
+#[test]
+fn a_counter_of_allocations_that_is_wrong_or_missing_is_found() {
+    assert_found(Rule::JobTally, |tables| {
+        let key = tables.alloc_tallies.keys().next().unwrap().clone();
+        let tally = tables.alloc_tallies.get_mut(&key).unwrap();
+        Arc::make_mut(tally).live += 1;
+    });
+    assert_found(Rule::JobTally, |tables| tables.alloc_tallies.clear());
 }

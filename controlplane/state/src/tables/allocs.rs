@@ -6,8 +6,21 @@ use std::sync::Arc;
 use protocol_model::{AllocId, Allocation, ClientStatus, JobKey};
 
 use super::{AllocRecord, Table, Tables, index_insert, index_remove};
-use crate::record::{GroupTally, JobTally};
+use crate::record::GroupTally;
 use crate::usage::Usage;
+
+/// Counters of one job's allocations.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct AllocTally {
+    /// Per task group, by client status.
+    pub(crate) groups: BTreeMap<String, GroupTally>,
+    pub(crate) all: u64,
+    /// Those that neither side is done with.
+    pub(crate) live: u64,
+    /// The index at which one of them last changed or went, or a later one: that of the checkpoint
+    /// which they were read from.
+    pub(crate) moved: u64,
+}
 
 impl Tables {
     pub(crate) fn put_alloc(&mut self, record: AllocRecord) {
@@ -64,11 +77,29 @@ impl Tables {
         self.put_alloc(record);
     }
 
-    /// An allocation of the job changed at the index being applied. (One that nothing is left of
-    /// needs no note: who waits for it then waits for all allocations.)
+    /// An allocation of the job changed at the index being applied. (A job whose last allocation
+    /// went needs no note: queries on it then wait for all allocations.)
     fn note_moved(&mut self, key: &JobKey) {
-        if let Some(tally) = self.tallies.get_mut(key) {
-            Arc::make_mut(tally).allocs_moved = self.index;
+        if let Some(tally) = self.alloc_tallies.get_mut(key) {
+            Arc::make_mut(tally).moved = self.index;
+        }
+    }
+
+    fn tally_allocs(&mut self, key: &JobKey, change: impl FnOnce(&mut AllocTally)) {
+        self.touch(Table::JobSummaries);
+        // A key is two texts: it is copied only for a job that was not counted yet.
+        let Some(tally) = self.alloc_tallies.get_mut(key) else {
+            let mut tally = AllocTally::default();
+            change(&mut tally);
+            if tally.all > 0 {
+                self.alloc_tallies.insert(key.clone(), Arc::new(tally));
+            }
+            return;
+        };
+        let tally = Arc::make_mut(tally);
+        change(tally);
+        if tally.all == 0 {
+            self.alloc_tallies.remove(key);
         }
     }
 
@@ -89,13 +120,7 @@ impl Tables {
             index_insert(&mut self.allocs_by_deployment, &deployment, alloc.id);
         }
         if before.is_none_or(|before| !same_counts(before, alloc)) {
-            let live = !alloc.terminal();
-            self.tally(key, |tally| {
-                tally.allocs += 1;
-                tally.allocs_live += u64::from(live);
-                let group = tally.groups.entry(alloc.task_group.clone()).or_default();
-                *group.counter(alloc.client_status) += 1;
-            });
+            self.tally_allocs(key, |tally| tally.count(alloc));
         }
         if alloc.holds_room() && before.is_none_or(|before| !same_usage(before, alloc)) {
             self.columns
@@ -118,8 +143,7 @@ impl Tables {
             index_remove(&mut self.allocs_by_deployment, &deployment, &alloc.id);
         }
         if after.is_none_or(|after| !same_counts(after, alloc)) {
-            let live = !alloc.terminal();
-            self.tally(key, |tally| tally.forget(alloc, live));
+            self.tally_allocs(key, |tally| tally.forget(alloc));
         }
         if alloc.holds_room() && after.is_none_or(|after| !same_usage(after, alloc)) {
             self.columns
@@ -153,16 +177,23 @@ impl GroupTally {
     }
 }
 
-impl JobTally {
-    fn forget(&mut self, alloc: &Allocation, live: bool) {
-        self.allocs = self.allocs.saturating_sub(1);
-        self.allocs_live = self.allocs_live.saturating_sub(u64::from(live));
-        let groups: &mut BTreeMap<String, GroupTally> = &mut self.groups;
-        if let Some(group) = groups.get_mut(&alloc.task_group) {
+impl AllocTally {
+    /// Counts an allocation in.
+    pub(crate) fn count(&mut self, alloc: &Allocation) {
+        self.all += 1;
+        self.live += u64::from(!alloc.terminal());
+        let group = self.groups.entry(alloc.task_group.clone()).or_default();
+        *group.counter(alloc.client_status) += 1;
+    }
+
+    fn forget(&mut self, alloc: &Allocation) {
+        self.all = self.all.saturating_sub(1);
+        self.live = self.live.saturating_sub(u64::from(!alloc.terminal()));
+        if let Some(group) = self.groups.get_mut(&alloc.task_group) {
             let counter = group.counter(alloc.client_status);
             *counter = counter.saturating_sub(1);
             if *group == GroupTally::default() {
-                groups.remove(&alloc.task_group);
+                self.groups.remove(&alloc.task_group);
             }
         }
     }

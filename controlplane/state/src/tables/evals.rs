@@ -3,10 +3,48 @@
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-use imbl::OrdSet;
-use protocol_model::{EvalId, Evaluation};
+use protocol_model::{EvalId, EvalStatus, Evaluation, JobKey};
 
 use super::{EvalSlot, Table, Tables};
+
+/// Counters of one job's evaluations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct EvalTally {
+    /// The job's number in `evals_by_job`. A job whose evaluations all went gets another one when
+    /// the next comes; numbers differ from server to server.
+    pub(crate) number: u64,
+    pub(crate) all: u64,
+    /// Those that are not over.
+    pub(crate) live: u64,
+    /// Those of them that wait for capacity.
+    pub(crate) blocked: u64,
+}
+
+impl EvalTally {
+    /// Counts nothing yet.
+    pub(crate) fn of_job(number: u64) -> Self {
+        Self {
+            number,
+            all: 0,
+            live: 0,
+            blocked: 0,
+        }
+    }
+
+    /// Counts an evaluation in.
+    pub(crate) fn count(&mut self, status: EvalStatus) {
+        self.all += 1;
+        self.live += u64::from(!status.is_terminal());
+        self.blocked += u64::from(status == EvalStatus::Blocked);
+    }
+
+    fn forget(&mut self, status: EvalStatus) {
+        let (live, blocked) = (!status.is_terminal(), status == EvalStatus::Blocked);
+        self.all = self.all.saturating_sub(1);
+        self.live = self.live.saturating_sub(u64::from(live));
+        self.blocked = self.blocked.saturating_sub(u64::from(blocked));
+    }
+}
 
 impl Tables {
     /// Puts an evaluation. The create index of a known one never changes.
@@ -23,21 +61,32 @@ impl Tables {
         }
         if let Some(before) = self.evals.insert(slot, eval.clone()) {
             if before.status != eval.status {
-                self.tally(&key, |tally| {
-                    tally.forget_eval(before.status);
-                    tally.count_eval(eval.status);
-                });
+                self.touch(Table::JobSummaries);
+                if let Some(tally) = self.eval_tallies.get_mut(&key) {
+                    tally.forget(before.status);
+                    tally.count(eval.status);
+                }
             }
             return;
         }
         self.eval_slots.insert(eval.id, eval.create_index);
-        if let Some(slots) = self.evals_by_job.get_mut(&key) {
-            slots.insert(slot);
-        } else {
-            let key = Arc::new(key.clone());
-            self.evals_by_job.insert(key, OrdSet::unit(slot));
+        let number = self.count_eval(&key, eval.status);
+        self.evals_by_job.insert((number, slot));
+    }
+
+    /// Counts a new evaluation of a job; answers the job's number.
+    fn count_eval(&mut self, key: &JobKey, status: EvalStatus) -> u64 {
+        self.touch(Table::JobSummaries);
+        // A key is two texts: it is copied only for a job that has no evaluation yet.
+        if let Some(tally) = self.eval_tallies.get_mut(key) {
+            tally.count(status);
+            return tally.number;
         }
-        self.tally(&key, |tally| tally.count_eval(eval.status));
+        self.eval_jobs_numbered += 1;
+        let mut tally = EvalTally::of_job(self.eval_jobs_numbered);
+        tally.count(status);
+        self.eval_tallies.insert(Arc::new(key.clone()), tally);
+        tally.number
     }
 
     /// Removes evaluations, and leaves them sorted by job: one look at a job's index and counters
@@ -52,26 +101,38 @@ impl Tables {
             return;
         }
         self.touch(Table::Evals);
+        self.touch(Table::JobSummaries);
         gone.sort_by(|left, right| {
             let by_name = left.job_id.cmp(&right.job_id);
             by_name.then_with(|| left.namespace.cmp(&right.namespace))
         });
         for of_job in gone.chunk_by(|left, right| left.is_of_same_job(right)) {
             let key = of_job[0].job_key();
-            if let Some(slots) = self.evals_by_job.get_mut(&key) {
-                for eval in of_job {
-                    slots.remove(&slot_of(eval));
-                }
-                if slots.is_empty() {
-                    self.evals_by_job.remove(&key);
-                }
+            let Some(tally) = self.eval_tallies.get_mut(&key) else {
+                continue;
+            };
+            for eval in of_job {
+                tally.forget(eval.status);
+                self.evals_by_job.remove(&(tally.number, slot_of(eval)));
             }
-            self.tally(&key, |tally| {
-                of_job
-                    .iter()
-                    .for_each(|eval| tally.forget_eval(eval.status));
-            });
+            if tally.all == 0 {
+                self.eval_tallies.remove(&key);
+            }
         }
+    }
+
+    /// A job's evaluations, oldest first.
+    pub fn evals_by_job(&self, key: &JobKey) -> impl Iterator<Item = &Arc<Evaluation>> + '_ {
+        let tally = self.eval_tallies.get(key);
+        tally.into_iter().flat_map(|tally| self.evals_of(tally))
+    }
+
+    /// The evaluations that one tally counts, oldest first.
+    pub(crate) fn evals_of(&self, tally: &EvalTally) -> impl Iterator<Item = &Arc<Evaluation>> {
+        let from = |number: u64| (number, (0, EvalId::from_u128(0)));
+        let slots = from(tally.number)..from(tally.number + 1);
+        let slots = self.evals_by_job.range(slots);
+        slots.filter_map(|(_, slot)| self.evals.get(slot))
     }
 
     /// Evaluations in the order in which they were made, those within `places`.

@@ -1,11 +1,11 @@
-//! Jobs, their versions and their counters.
+//! Jobs and their versions.
 
 use std::sync::Arc;
 
-use protocol_model::{EvalStatus, JobKey, UnixNanos};
+use protocol_model::{JobKey, UnixNanos};
 
 use super::{Table, Tables};
-use crate::record::{JobRecord, JobTally, JobVersionRecord};
+use crate::record::{JobRecord, JobVersionRecord};
 
 impl Tables {
     pub(crate) fn put_job(&mut self, key: JobKey, record: JobRecord) {
@@ -64,40 +64,5 @@ impl Tables {
         }
         self.touch(Table::JobVersions);
         self.release_spec(removed.spec);
-    }
-
-    pub(crate) fn tally(&mut self, key: &JobKey, change: impl FnOnce(&mut JobTally)) {
-        self.touch(Table::JobSummaries);
-        // A key is two texts: it is copied only for a job that was not counted yet.
-        let Some(tally) = self.tallies.get_mut(key) else {
-            let mut tally = JobTally::default();
-            change(&mut tally);
-            if !tally.is_empty() {
-                self.tallies.insert(Arc::new(key.clone()), Arc::new(tally));
-            }
-            return;
-        };
-        let tally = Arc::make_mut(tally);
-        change(tally);
-        if tally.is_empty() {
-            self.tallies.remove(key);
-        }
-    }
-}
-
-impl JobTally {
-    /// Counts an evaluation in.
-    pub(crate) fn count_eval(&mut self, status: EvalStatus) {
-        self.evals += 1;
-        self.evals_live += u64::from(!status.is_terminal());
-        self.evals_blocked += u64::from(status == EvalStatus::Blocked);
-    }
-
-    /// Counts an evaluation out.
-    pub(crate) fn forget_eval(&mut self, status: EvalStatus) {
-        let (live, blocked) = (!status.is_terminal(), status == EvalStatus::Blocked);
-        self.evals = self.evals.saturating_sub(1);
-        self.evals_live = self.evals_live.saturating_sub(u64::from(live));
-        self.evals_blocked = self.evals_blocked.saturating_sub(u64::from(blocked));
     }
 }

@@ -7,6 +7,7 @@ mod children;
 mod evals;
 mod jobs;
 mod nodes;
+mod pools;
 
 use std::sync::Arc;
 
@@ -16,14 +17,16 @@ use protocol_model::{
 };
 
 use crate::columns::NodeColumns;
+use crate::node_pool::NodePool;
 use crate::record::{
-    AclToken, ClusterMeta, DeploymentRecord, JobRecord, JobTally, JobVersionRecord, Namespace,
-    NodeRecord, ReportMark, SchedulerConfig,
+    AclToken, ClusterMeta, DeploymentRecord, JobRecord, JobVersionRecord, Namespace, NodeRecord,
+    ReportMark, SchedulerConfig,
 };
 use crate::restore::PendingRestore;
+pub(crate) use allocs::AllocTally;
 pub use children::Children;
 pub(crate) use children::parent_of;
-pub(crate) use evals::slot_of;
+pub(crate) use evals::{EvalTally, slot_of};
 
 /// The tables that readers can wait for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,6 +47,8 @@ pub enum Table {
     Deployments,
     /// Namespaces.
     Namespaces,
+    /// Node pools.
+    NodePools,
     /// Access tokens.
     AclTokens,
     /// The scheduler's configuration.
@@ -54,7 +59,7 @@ pub enum Table {
 
 impl Table {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Nodes,
         Self::Jobs,
         Self::JobVersions,
@@ -63,6 +68,7 @@ impl Table {
         Self::Allocs,
         Self::Deployments,
         Self::Namespaces,
+        Self::NodePools,
         Self::AclTokens,
         Self::SchedulerConfig,
         Self::Cluster,
@@ -112,6 +118,7 @@ pub struct Tables {
     pub(crate) allocs: OrdMap<AllocId, AllocRecord>,
     pub(crate) deployments: OrdMap<DeploymentId, DeploymentRecord>,
     pub(crate) namespaces: OrdMap<String, Arc<Namespace>>,
+    pub(crate) node_pools: OrdMap<String, Arc<NodePool>>,
     pub(crate) acl_tokens: OrdMap<String, Arc<AclToken>>,
 
     // Derived. Rebuilt on restore, never written to a checkpoint (specifications are written: their
@@ -119,12 +126,18 @@ pub struct Tables {
     pub(crate) specs: OrdMap<SpecHash, SpecRecord>,
     /// Jobs that run once on each node: a node that comes needs exactly these.
     pub(crate) per_node_jobs: OrdSet<JobKey>,
-    /// By shared keys, like `evals_by_job`: a transition that touches many jobs copies most leaves,
-    /// and a key is two texts.
-    pub(crate) tallies: OrdMap<Arc<JobKey>, Arc<JobTally>>,
+    /// Of each job that has allocations.
+    pub(crate) alloc_tallies: OrdMap<JobKey, Arc<AllocTally>>,
+    /// Of each job that has evaluations. A transition that touches many jobs copies most leaves:
+    /// keys are shared, because a key is two texts, and counters are plain values.
+    pub(crate) eval_tallies: OrdMap<Arc<JobKey>, EvalTally>,
+    /// The number that the newest row of `eval_tallies` has.
+    pub(crate) eval_jobs_numbered: u64,
     /// The create index of each evaluation: its place in `evals`.
     pub(crate) eval_slots: OrdMap<EvalId, u64>,
-    pub(crate) evals_by_job: OrdMap<Arc<JobKey>, OrdSet<EvalSlot>>,
+    /// By the number of the job's tally. One flat set of plain values: neighbours in `evals` are of
+    /// many jobs, so that a deletion copies a leaf of this set per row.
+    pub(crate) evals_by_job: OrdSet<(u64, EvalSlot)>,
     /// Of each template that has children.
     pub(crate) children: OrdMap<JobKey, Children>,
     pub(crate) allocs_by_job: OrdMap<JobKey, OrdSet<AllocId>>,

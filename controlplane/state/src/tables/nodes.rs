@@ -11,6 +11,7 @@ use crate::usage::Usage;
 impl Tables {
     pub(crate) fn put_node(&mut self, record: NodeRecord) {
         self.touch(Table::Nodes);
+        self.make_pool_of(&record.node);
         let mut columns = std::mem::take(&mut self.columns);
         columns.put_node(&record.node, || self.usage_of_node(record.node.id));
         self.columns = columns;

@@ -155,7 +155,7 @@ impl Net {
     ///
     /// # Errors
     /// When the namespace cannot be entered.
-    pub(crate) fn inside<T: Send>(
+    pub fn inside<T: Send>(
         &self,
         member: usize,
         what: impl FnOnce() -> T + Send,

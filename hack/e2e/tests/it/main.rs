@@ -5,15 +5,19 @@
 //! which `DROVER_BIN_DIR` names or which are built, and those with a node or a network need root.
 
 mod bad_input;
+mod bridge;
 mod burst;
 mod canaries;
+mod dispatches;
 mod drains;
 mod faults;
 mod fleet;
 mod forwarding;
+mod launches;
 mod networks;
 mod node_facts;
 mod node_faults;
+mod node_pools;
 mod node_tasks;
 mod preemption;
 mod python_client;

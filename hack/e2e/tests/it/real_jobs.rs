@@ -180,7 +180,7 @@ async fn files_that_this_release_can_run_do_what_their_authors_meant() -> anyhow
 
 /// Files that ask for more than this release has, and what each has to be warned of.
 const WARNED: [(&str, &[&str]); 5] = [
-    ("nspawn", &["nspawn", "bridge", "service", "check"]),
+    ("nspawn", &["nspawn", "service", "check"]),
     ("checks_happy", &["service", "check"]),
     ("vault_exec", &["artifact"]),
     ("restic", &[]),

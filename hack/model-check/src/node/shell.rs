@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use noded_core::effect::{Lane, SessionMessage, UpdateClass};
 use noded_core::event::{AllocEvent, ExitStatus, LeasesAnswer, RunEvent};
 use noded_core::journal::JournalRecord;
-use noded_core::{Durability, Effect, Event as CoreEvent, Issued};
+use noded_core::{AllocResources, Durability, Effect, Event as CoreEvent, Issued};
 
 use super::Held;
 use crate::mutant::Mutant;
@@ -135,9 +135,11 @@ impl World {
             Effect::OpenWatch { attempt, known } => return self.ask_for_watch(attempt, known),
             Effect::Send { attempt, message } => return self.send_message(attempt, message),
             Effect::TendLeases { .. } => CoreEvent::Leases(LeasesAnswer::Done),
-            Effect::BuildAllocDirectory { spec } => CoreEvent::Alloc {
+            Effect::PrepareAlloc { spec, .. } => CoreEvent::Alloc {
                 alloc: spec.id(),
-                event: AllocEvent::DirectoryBuilt,
+                event: AllocEvent::Prepared {
+                    resources: AllocResources::default(),
+                },
             },
             Effect::DestroyAlloc { alloc } => CoreEvent::Alloc {
                 alloc,

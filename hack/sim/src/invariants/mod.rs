@@ -3,6 +3,9 @@
 
 mod acknowledged_jobs;
 mod acknowledged_updates;
+mod dispatches_once;
+mod drains_end;
+mod drains_in_turn;
 mod expiries_share_entries;
 mod healthy_not_killed;
 mod launches_once;
@@ -37,12 +40,14 @@ mod stops_are_heeded;
 mod stops_leave_enough;
 mod successors_wait;
 mod trials_hold;
+mod victims_end_first;
+mod victims_needed;
 mod watermark;
 mod windows_end;
 
 use std::fmt::Debug;
 
-use controlplane_state::{Applied, Command, Outcome, SessionEpoch, Snapshot, Welcome};
+use controlplane_state::{Applied, Command, Launched, Outcome, SessionEpoch, Snapshot, Welcome};
 use noded_core::effect::StatusBatch;
 use noded_core::task_runner::Boot;
 use noded_core::{RunKey, Watermark};
@@ -129,6 +134,8 @@ pub enum Observation<'a> {
         wanted: Nanos,
         oldest: Option<Nanos>,
     },
+    /// A client is told which job a dispatch with its token launched.
+    Dispatched { token: u32, launched: &'a Launched },
     /// A second of the run is over.
     Second,
     /// The healed cluster has come to rest.
@@ -208,6 +215,11 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(rolls_in_steps::RollsInSteps),
         Box::<rollouts_end::RolloutsEnd>::default(),
         Box::<trials_hold::TrialsHold>::default(),
+        Box::<dispatches_once::DispatchesOnce>::default(),
+        Box::new(drains_in_turn::DrainsInTurn),
+        Box::<drains_end::DrainsEnd>::default(),
+        Box::<victims_needed::VictimsNeeded>::default(),
+        Box::<victims_end_first::VictimsEndFirst>::default(),
         Box::new(acknowledged_jobs::AcknowledgedJobs),
         Box::new(acknowledged_updates::AcknowledgedUpdates),
         Box::<no_hasty_expiry::NoHastyExpiry>::default(),

@@ -1,10 +1,10 @@
 //! The loop around the core: effects out, as far as the journal allows. The order and the rules of
 //! holding back are those of the daemon's `shell.rs`.
 
-use noded_core::effect::{Lane, SessionMessage, UpdateClass};
+use noded_core::effect::{AllocHook, Lane, SessionMessage, UpdateClass};
 use noded_core::event::{AllocEvent, Recovery, RunEvent};
 use noded_core::journal::JournalRecord;
-use noded_core::{Durability, Effect, Event as CoreEvent, Issued, Watermark};
+use noded_core::{AllocResources, Durability, Effect, Event as CoreEvent, Issued, Watermark};
 use protocol_model::AllocId;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -221,13 +221,18 @@ impl World {
         }
         let luck = !self.rng.chance(10) || self.calm;
         let event = match effect {
-            Effect::BuildAllocDirectory { spec } => {
+            Effect::PrepareAlloc { spec, .. } => {
                 let alloc = spec.id();
                 let event = if luck {
-                    AllocEvent::DirectoryBuilt
+                    AllocEvent::Prepared {
+                        resources: AllocResources::default(),
+                    }
                 } else {
                     let message = "no room".to_owned();
-                    AllocEvent::DirectoryFailed { message }
+                    AllocEvent::PrepareFailed {
+                        hook: AllocHook::Directory,
+                        message,
+                    }
                 };
                 Some(CoreEvent::Alloc { alloc, event })
             }

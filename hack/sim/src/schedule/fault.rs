@@ -221,9 +221,18 @@ impl Family {
     ];
 
     /// Leaders change, and nodes come and go.
-    const OF_TRIALS: [Self; 4] = [
+    const CHURN: [Self; 4] = [
         Self::StepDowns,
         Self::ServerKills,
+        Self::Cuts,
+        Self::Reboots,
+    ];
+
+    /// Leaders that do not know yet that they are none leave wishes without an answer, too.
+    const CHURN_AND_CUTS: [Self; 5] = [
+        Self::StepDowns,
+        Self::ServerKills,
+        Self::LeaderCuts,
         Self::Cuts,
         Self::Reboots,
     ];
@@ -243,7 +252,10 @@ impl Family {
                     .chain(others)
                     .collect()
             }
-            Scenario::Canary => Self::OF_TRIALS.to_vec(),
+            Scenario::Canary => Self::CHURN.to_vec(),
+            Scenario::Drain | Scenario::Dispatch | Scenario::Preempt => {
+                Self::CHURN_AND_CUTS.to_vec()
+            }
             Scenario::Storm | Scenario::Leased | Scenario::Rolling | Scenario::Operators => {
                 let mut few: Vec<_> = Self::ALL.into_iter().filter(|_| rng.chance(350)).collect();
                 if matches!(scenario, Scenario::Leased | Scenario::Operators) {

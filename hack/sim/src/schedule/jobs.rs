@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol_model::{
-    DisconnectStrategy, Job, JobType, PeriodicConfig, ReconcileStrategy, ReschedulePolicy,
-    Resources, RestartPolicy, Task, TaskGroup, UpdateStrategy,
+    DisconnectStrategy, Job, JobType, MigrateStrategy, ParameterizedJobConfig, PeriodicConfig,
+    ReconcileStrategy, ReschedulePolicy, Resources, RestartPolicy, Task, TaskGroup, UpdateStrategy,
 };
 
 use super::Scenario;
@@ -41,6 +41,16 @@ pub enum Kind {
     Periodic,
     /// The same, and no launch beside another one.
     PeriodicAlone,
+    /// A batch job that is launched by dispatches; the kind of its launches, too.
+    Parameterized,
+    /// As a service that leaves draining nodes in turns, each after the health of the one before.
+    Movable,
+    /// As a service of low priority, with a quarter of a node's memory.
+    Filler,
+    /// The same, of a priority that is higher, and too near to evict a filler.
+    Neighbour,
+    /// As a service whose priority evicts both, with more than a third of a node's memory.
+    Urgent,
     /// Once on every node.
     System,
     /// Once on every node, and tolerated for a while on a silent one.
@@ -72,6 +82,9 @@ const LAST_GENERATION: u32 = 4;
 /// The variable that tells a task its generation.
 const GENERATION: &str = "GENERATION";
 
+/// How many allocations of a movable job leave draining nodes at once.
+pub(crate) const MOVES_AT_ONCE: u32 = 1;
+
 /// From one launch of a periodic job to the next.
 pub(crate) const PERIOD_S: u64 = 6;
 
@@ -97,6 +110,9 @@ pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
         ],
         Scenario::Periodic => vec![Kind::Periodic, Kind::PeriodicAlone, Kind::Service],
         Scenario::Canary => vec![Kind::Canary, Kind::CanaryByHand],
+        Scenario::Drain => vec![Kind::Movable, Kind::System, Kind::Batch],
+        Scenario::Dispatch => vec![Kind::Parameterized, Kind::Service],
+        Scenario::Preempt => vec![Kind::Filler, Kind::Neighbour, Kind::Urgent],
         Scenario::Rolling => vec![Kind::Rolling, Kind::RollingWindow, Kind::Service],
         _ => {
             let mut kinds = vec![Kind::Service];
@@ -125,9 +141,17 @@ pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
 /// How many allocations a job of this kind wants at first.
 pub fn count(kind: Kind, nodes: u32) -> u32 {
     match kind {
-        Kind::System | Kind::SystemWindow | Kind::Periodic | Kind::PeriodicAlone => 1,
+        Kind::System
+        | Kind::SystemWindow
+        | Kind::Periodic
+        | Kind::PeriodicAlone
+        | Kind::Parameterized => 1,
         Kind::Batch | Kind::Leased => nodes / 2 + 1,
+        // All three of them have room at once, however they lie.
+        Kind::Filler => nodes,
+        Kind::Neighbour | Kind::Urgent => nodes / 2,
         Kind::Service
+        | Kind::Movable
         | Kind::Window
         | Kind::Patient
         | Kind::Frail
@@ -169,6 +193,21 @@ pub fn is_periodic(kind: Kind) -> bool {
     matches!(kind, Kind::Periodic | Kind::PeriodicAlone)
 }
 
+/// Whether it runs nothing itself.
+pub fn is_template(kind: Kind) -> bool {
+    is_periodic(kind) || kind == Kind::Parameterized
+}
+
+/// The payload of dispatches with this token: a repeated one brings the same.
+pub fn payload(token: u32) -> String {
+    format!("payload of {token}")
+}
+
+/// The idempotency token of a dispatch.
+pub fn token(token: u32) -> String {
+    format!("token-{token}")
+}
+
 /// The name of the job at `offset` of a run.
 pub fn name(offset: usize) -> String {
     format!("job-{offset}")
@@ -178,14 +217,14 @@ pub fn name(offset: usize) -> String {
 /// generation replaces them.
 pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
     let job_type = match kind {
-        Kind::Batch | Kind::Periodic | Kind::PeriodicAlone => JobType::Batch,
+        Kind::Batch | Kind::Periodic | Kind::PeriodicAlone | Kind::Parameterized => JobType::Batch,
         Kind::System | Kind::SystemWindow => JobType::System,
         _ => JobType::Service,
     };
     let mut group = TaskGroup {
         name: "g".to_owned(),
         count: Some(count),
-        tasks: vec![task(generation)],
+        tasks: vec![task(kind, generation)],
         restart_policy: Some(RestartPolicy {
             attempts: Some(2),
             interval: Some(Duration::from_secs(60)),
@@ -205,7 +244,55 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
     if job_type == JobType::Service {
         group.update = Some(update(kind, generation));
     }
-    group.disconnect = match kind {
+    if kind == Kind::Movable {
+        group.migrate = Some(MigrateStrategy {
+            max_parallel: Some(MOVES_AT_ONCE),
+            health_check: Some("task_states".to_owned()),
+            min_healthy_time: Some(MIN_HEALTHY_TIME),
+            healthy_deadline: Some(HEALTHY_DEADLINE),
+        });
+    }
+    group.disconnect = disconnect(offset, kind, generation);
+    let periodic = is_periodic(kind).then(|| PeriodicConfig {
+        spec: format!("*/{PERIOD_S} * * * * * *"),
+        prohibit_overlap: kind == Kind::PeriodicAlone,
+        ..PeriodicConfig::default()
+    });
+    let parameterized_job = (kind == Kind::Parameterized).then(ParameterizedJobConfig::default);
+    let mut job = Job {
+        periodic,
+        parameterized_job,
+        id: name(offset),
+        name: name(offset),
+        job_type,
+        priority: priority(kind),
+        task_groups: vec![group],
+        ..Job::default()
+    };
+    job.canonicalize();
+    job
+}
+
+/// Those that may evict others are beside those that they may, and those that they may not.
+fn priority(kind: Kind) -> i32 {
+    match kind {
+        Kind::Filler => 20,
+        Kind::Neighbour => 25,
+        Kind::Urgent => 60,
+        _ => 50,
+    }
+}
+
+fn memory_mb(kind: Kind) -> u64 {
+    match kind {
+        Kind::Filler | Kind::Neighbour => 2000,
+        Kind::Urgent => 3000,
+        _ => 64,
+    }
+}
+
+fn disconnect(offset: usize, kind: Kind, generation: u32) -> Option<DisconnectStrategy> {
+    match kind {
         Kind::Window | Kind::Patient | Kind::RollingWindow | Kind::SystemWindow => {
             Some(DisconnectStrategy {
                 lost_after: Some(WINDOW),
@@ -219,22 +306,7 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
             ..DisconnectStrategy::default()
         }),
         _ => None,
-    };
-    let periodic = is_periodic(kind).then(|| PeriodicConfig {
-        spec: format!("*/{PERIOD_S} * * * * * *"),
-        prohibit_overlap: kind == Kind::PeriodicAlone,
-        ..PeriodicConfig::default()
-    });
-    let mut job = Job {
-        periodic,
-        id: name(offset),
-        name: name(offset),
-        job_type,
-        task_groups: vec![group],
-        ..Job::default()
-    };
-    job.canonicalize();
-    job
+    }
 }
 
 /// All at once, unless rollouts are what the job is for.
@@ -288,7 +360,7 @@ pub fn fit_to_size(job: &mut Job, nodes: u32) {
     }
 }
 
-fn task(generation: u32) -> Task {
+fn task(kind: Kind, generation: u32) -> Task {
     Task {
         name: "t".to_owned(),
         driver: "raw_exec".to_owned(),
@@ -297,7 +369,7 @@ fn task(generation: u32) -> Task {
         kill_timeout: Some(KILL_TIMEOUT),
         resources: Some(Resources {
             cpu: Some(50),
-            memory_mb: Some(64),
+            memory_mb: Some(memory_mb(kind)),
             ..Resources::default()
         }),
         ..Task::default()
@@ -310,7 +382,7 @@ pub fn end_of_task(kind: Kind, broken: bool, rng: &mut Rng) -> Option<Nanos> {
         return Some(rng.between(50 * MILLI, SECOND));
     }
     match kind {
-        Kind::Batch => Some(rng.between(SECOND, 25 * SECOND)),
+        Kind::Batch | Kind::Parameterized => Some(rng.between(SECOND, 25 * SECOND)),
         // Some last for longer than it takes until the next launch.
         Kind::Periodic | Kind::PeriodicAlone => Some(rng.between(SECOND, 9 * SECOND)),
         Kind::Frail => Some(rng.between(500 * MILLI, 40 * SECOND)),
@@ -322,6 +394,10 @@ pub fn end_of_task(kind: Kind, broken: bool, rng: &mut Rng) -> Option<Nanos> {
         | Kind::RollingWindow
         | Kind::Canary
         | Kind::CanaryByHand
+        | Kind::Movable
+        | Kind::Filler
+        | Kind::Neighbour
+        | Kind::Urgent
         | Kind::System
         | Kind::SystemWindow => None,
     }

@@ -118,6 +118,13 @@ pub enum Scenario {
     /// As a storm, and jobs are launched by the clock, every few seconds. Servers' clocks jump in
     /// every run.
     Periodic,
+    /// Nodes are drained, with and without a deadline: leaders change, nodes come and go.
+    Drain,
+    /// A parameterized job is dispatched, also twice with one token, and changed meanwhile: leaders
+    /// change, nodes come and go.
+    Dispatch,
+    /// Jobs of three priorities want more than the nodes have: leaders change, nodes come and go.
+    Preempt,
     /// Disks of a few nodes refuse every write: these go on with their heartbeats, and accept
     /// nothing.
     Stuck,

@@ -1,5 +1,7 @@
 //! What operators want, as a list that can be cut down.
 
+use protocol_model::DrainSpec;
+
 use super::fault::Size;
 use super::{Scenario, jobs};
 use crate::event::{NodeIx, ServerIx};
@@ -8,6 +10,8 @@ use crate::time::{MILLI, Nanos, SECOND};
 
 /// A host is in one of so many racks, as its operator says.
 const RACKS: u64 = 3;
+/// How many tokens dispatches have.
+const TOKENS: u64 = 12;
 
 /// One wish.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +42,14 @@ pub enum OpKind {
     /// Look at the job again.
     Evaluate { job: usize },
     /// Move everything off a node, or let it come back.
-    Drain { node: NodeIx, begin: bool },
+    Drain {
+        node: NodeIx,
+        spec: Option<DrainSpec>,
+    },
+    /// Launch a parameterized job, or find the launch that this token made before.
+    Dispatch { job: usize, token: u32 },
+    /// Let services evict those of lower priority.
+    AllowPreemption,
     /// Say of a host in which rack it is, and tell its daemon.
     Relabel { node: NodeIx, rack: u32 },
     /// Forget a node, whether it is there or not.
@@ -66,6 +77,9 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
             kind,
         });
     };
+    if scenario == Scenario::Preempt {
+        add(7 * SECOND / 2, OpKind::AllowPreemption, rng);
+    }
     let mut at = 4 * SECOND;
     for (job, kind) in kinds.iter().enumerate() {
         let count = jobs::count(*kind, size.nodes);
@@ -93,25 +107,48 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
             | Scenario::Rolling
             | Scenario::Canary
             | Scenario::Periodic
+            | Scenario::Drain
+            | Scenario::Dispatch
+            | Scenario::Preempt
             | Scenario::Operators
     );
     let mut drained: Option<NodeIx> = None;
     at += 2 * SECOND;
     while busy && at + 3 * SECOND < size.until {
-        let kind = if scenario == Scenario::Operators && rng.chance(500) {
-            by_hand(kinds, size, rng)
-        } else if scenario == Scenario::Canary && rng.chance(400) {
-            steer(kinds, rng)
-        } else {
-            one_of_many(kinds, size, &mut drained, rng)
-        };
+        let kind = wish(kinds, scenario, size, &mut drained, rng);
         add(at, kind, rng);
-        at += rng.between(SECOND, 9 * SECOND);
+        if scenario == Scenario::Dispatch {
+            // Two clients have one token, and ask at once.
+            if matches!(kind, OpKind::Dispatch { .. }) && rng.chance(500) {
+                add(at + rng.below(20 * MILLI), kind, rng);
+            }
+            at += rng.between(100 * MILLI, 4 * SECOND);
+        } else {
+            at += rng.between(SECOND, 9 * SECOND);
+        }
     }
     if let Some(node) = drained {
-        add(at, OpKind::Drain { node, begin: false }, rng);
+        add(at, OpKind::Drain { node, spec: None }, rng);
     }
     ops
+}
+
+/// A wish of a busy run, as its scenario has them.
+fn wish(
+    kinds: &[jobs::Kind],
+    scenario: Scenario,
+    size: Size,
+    drained: &mut Option<NodeIx>,
+    rng: &mut Rng,
+) -> OpKind {
+    match scenario {
+        Scenario::Operators if rng.chance(500) => by_hand(kinds, size, rng),
+        Scenario::Canary if rng.chance(400) => steer(kinds, rng),
+        Scenario::Drain if rng.chance(600) => drain(size, rng),
+        Scenario::Dispatch if rng.chance(800) => dispatch(kinds, rng),
+        Scenario::Preempt if rng.chance(700) => crowd(kinds, size, rng),
+        _ => one_of_many(kinds, size, drained, rng),
+    }
 }
 
 /// An operator has a look at a rollout.
@@ -124,6 +161,49 @@ fn steer(kinds: &[jobs::Kind], rng: &mut Rng) -> OpKind {
         _ => Steering::Resume,
     };
     OpKind::Steer { job, wish }
+}
+
+/// A node is emptied for its maintenance, or is back from it.
+fn drain(size: Size, rng: &mut Rng) -> OpKind {
+    let node = u32::try_from(rng.below(u64::from(size.nodes))).unwrap_or(0);
+    if rng.chance(350) {
+        return OpKind::Drain { node, spec: None };
+    }
+    let within = rng.between(2 * SECOND, 25 * SECOND);
+    let deadline = match rng.below(10) {
+        0 => -1,
+        1..=3 => 0,
+        _ => i64::try_from(within).unwrap_or(0),
+    };
+    let spec = Some(DrainSpec {
+        deadline,
+        ignore_system_jobs: rng.chance(250),
+    });
+    OpKind::Drain { node, spec }
+}
+
+/// Few tokens, so that most of them come again.
+fn dispatch(kinds: &[jobs::Kind], rng: &mut Rng) -> OpKind {
+    let templates = kinds.iter().enumerate();
+    let mut templates = templates.filter(|(_, kind)| **kind == jobs::Kind::Parameterized);
+    let job = templates.next().map_or(0, |(job, _)| job);
+    let token = u32::try_from(rng.below(TOKENS)).unwrap_or(0);
+    OpKind::Dispatch { job, token }
+}
+
+/// A job wants more than there is room for beside the others.
+fn crowd(kinds: &[jobs::Kind], size: Size, rng: &mut Rng) -> OpKind {
+    let job = rng.offset(kinds.len());
+    let nodes = u64::from(size.nodes);
+    let count = match kinds[job] {
+        jobs::Kind::Filler => rng.between(2 * nodes, 4 * nodes),
+        _ => rng.between(1, 2 * nodes),
+    };
+    OpKind::Register {
+        job,
+        count: u32::try_from(count).unwrap_or(1),
+        generation: 0,
+    }
 }
 
 /// What an operator does who does not want to wait for a node.
@@ -169,11 +249,12 @@ fn one_of_many(
             rack: u32::try_from(rng.below(RACKS)).unwrap_or(0),
         },
         _ => match drained.take() {
-            Some(node) => OpKind::Drain { node, begin: false },
+            Some(node) => OpKind::Drain { node, spec: None },
             None => {
                 let node = any_node(rng);
                 *drained = Some(node);
-                OpKind::Drain { node, begin: true }
+                let spec = Some(DrainSpec::default());
+                OpKind::Drain { node, spec }
             }
         },
     }

@@ -207,7 +207,11 @@ impl World {
         if self.log.leader == Some(leader) {
             let stamped = Arc::clone(&change.stamped);
             let is_wish = matches!(change.then, Then::Op(_));
-            if is_wish && self.mutant == Some(Mutant::AckBeforeMajority) {
+            let early = match stamped.command {
+                Command::JobDispatch(_) => self.mutant == Some(Mutant::DispatchedEarly),
+                _ => self.mutant == Some(Mutant::AckBeforeMajority),
+            };
+            if is_wish && early {
                 let applied = self.would_be_applied(&stamped);
                 self.append(stamped, None);
                 return self.answer_from(

@@ -7,6 +7,7 @@ use std::time::Duration;
 use controlplane_leader::gc::GcThresholds;
 use controlplane_leader::{Effect, Leader, LeaderConfig, Now, Reading};
 use controlplane_scheduler::{Lanes, Scratch};
+use controlplane_state::command::DrainMark;
 use controlplane_state::{Command, SessionEpoch, Signal, Snapshot};
 use protocol_model::reconnect::time_to_return;
 use protocol_model::{EvalId, Incarnation, NodeId};
@@ -300,7 +301,8 @@ impl World {
         {
             let effect = running.leader.poll_effect(&snapshot, &mut ids, now);
             command = effect.map(|Effect::Command(command)| command);
-            command = command.filter(|it| !forgotten(mutant, it));
+            let since = running.since;
+            command = command.filter(|it| !forgotten(mutant, it, since));
             if mutant == Some(Mutant::OneNodePerExpiry) {
                 command = running.one_by_one(command);
             }
@@ -369,14 +371,27 @@ impl World {
     }
 }
 
-/// Whether a planted bug keeps a command from the log.
-fn forgotten(mutant: Option<Mutant>, command: &Command) -> bool {
+/// Whether a planted bug keeps a command of a leader since this index from the log.
+fn forgotten(mutant: Option<Mutant>, command: &Command, since: u64) -> bool {
     match command {
         Command::WindowExpired { .. } => mutant == Some(Mutant::WindowsNeverEnd),
         Command::SyncDeadline { .. } => mutant == Some(Mutant::OwedForEver),
         Command::DeploymentStatus(_) => mutant == Some(Mutant::RolloutsUnwatched),
         Command::DeploymentPromote(_) => mutant == Some(Mutant::PromotionsForgotten),
         Command::PeriodicLaunch(_) => mutant == Some(Mutant::LaunchesForgotten),
+        Command::AllocsMigrate { nodes } => {
+            let mut marks = nodes.iter().flat_map(|it| &it.marks);
+            match mutant {
+                Some(Mutant::DeadlinesForgotten) => {
+                    marks.any(|(_, mark)| *mark != DrainMark::Migrate)
+                }
+                Some(Mutant::DrainsDiscontinued) => {
+                    nodes.iter().any(|node| node.drain_index <= since)
+                }
+                _ => false,
+            }
+        }
+        Command::NodeDrainComplete { .. } => mutant == Some(Mutant::DrainsNeverOver),
         Command::PendingExpired { .. } => mutant == Some(Mutant::PendingForEver),
         _ => false,
     }

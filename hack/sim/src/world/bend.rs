@@ -104,7 +104,9 @@ impl World {
         if self.mutant.is_none() {
             return stamped;
         }
-        match (&mut Arc::make_mut(&mut stamped).command, self.mutant) {
+        let Stamped { command, seed, now } = Arc::make_mut(&mut stamped);
+        self.bend_jobs(command, *seed, *now);
+        match (command, self.mutant) {
             (Command::HeartbeatMissed { nodes }, Some(Mutant::ExpiryWithoutEpoch)) => {
                 for (node, epoch) in nodes {
                     *epoch = epoch_of(*node);

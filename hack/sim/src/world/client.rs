@@ -9,14 +9,14 @@ use controlplane_state::command::{
     DeploymentChange, DeploymentPromote, DeploymentStatusUpdate, JobDeregister, JobRegister,
     NodeDrainSet, PromoteGroups, Purge,
 };
-use controlplane_state::{Applied, Command, Outcome};
+use controlplane_state::{Applied, Command, Outcome, PreemptionConfig, SchedulerConfig};
 use protocol_model::{
-    AllocId, Allocation, Deployment, DeploymentStatus, DesiredTransition, DrainSpec, Eligibility,
-    EvalId, EvalTrigger, Evaluation, Job, JobKey,
+    AllocId, Allocation, Deployment, DeploymentStatus, DesiredTransition, Eligibility, EvalId,
+    EvalTrigger, Evaluation, Job, JobKey,
 };
 
 use super::World;
-use crate::event::{Answer, Event, NodeIx};
+use crate::event::{Answer, Event, NodeIx, ServerIx};
 use crate::node_ids::node_id;
 use crate::schedule::op::{Op, OpKind, Steering};
 use crate::schedule::{Schedule, jobs};
@@ -32,6 +32,8 @@ pub(crate) struct Clients {
     pub stopped_at: BTreeMap<JobKey, u64>,
     /// Per job, what is wanted when everything is healed: how many, or none.
     pub wanted: Vec<Option<u32>>,
+    /// The token of each child that a dispatch proposed, by its id.
+    pub tokens: BTreeMap<String, u32>,
     /// Wishes by their place in the schedule; those for the end come after them.
     ops: Vec<Op>,
     /// Wishes for the end that nobody has acknowledged yet.
@@ -84,7 +86,7 @@ impl World {
             };
             server = up;
         }
-        let Some(command) = self.command_of(op.kind) else {
+        let Some(command) = self.command_of(op.kind, server) else {
             return;
         };
         self.note(|| format!("wish {number} at s{server}: {:?}", op.kind));
@@ -98,7 +100,7 @@ impl World {
     }
 
     /// What a server is asked for; a host's own operator asks none.
-    fn command_of(&mut self, kind: OpKind) -> Option<Command> {
+    fn command_of(&mut self, kind: OpKind, server: ServerIx) -> Option<Command> {
         Some(match kind {
             OpKind::Register {
                 job,
@@ -152,9 +154,11 @@ impl World {
                     force_reschedule: false,
                 }
             }
-            OpKind::Drain { node, begin } => Command::NodeDrainSet(NodeDrainSet {
+            OpKind::Dispatch { job, token } => return self.dispatch(server, job, token),
+            OpKind::AllowPreemption => allow_preemption(),
+            OpKind::Drain { node, spec } => Command::NodeDrainSet(NodeDrainSet {
                 node: node_id(node),
-                drain: begin.then(DrainSpec::default),
+                drain: spec,
                 eligibility_after: Eligibility::Eligible,
                 accessor_id: String::new(),
                 meta: None,
@@ -234,7 +238,7 @@ impl World {
         job
     }
 
-    fn eval(&mut self, job: &Job, trigger: EvalTrigger) -> Evaluation {
+    pub(super) fn eval(&mut self, job: &Job, trigger: EvalTrigger) -> Evaluation {
         let id = EvalId::from_u128(self.rng.id());
         let now = wall(self.now, 0);
         Evaluation::new(id, &job.key(), job.job_type, job.priority, trigger, now)
@@ -243,6 +247,13 @@ impl World {
     /// An operator hears what became of a wish.
     pub(crate) fn on_op_done(&mut self, number: u32, answer: &Answer) {
         let for_the_end = number as usize >= self.clients.for_the_end;
+        if let Some(Op {
+            kind: OpKind::Dispatch { token, .. },
+            ..
+        }) = self.clients.ops.get(number as usize)
+        {
+            return self.on_dispatched(number, *token, answer);
+        }
         match answer {
             Answer::Done { outcome, .. } => {
                 self.counts.ops_acknowledged += 1;
@@ -315,8 +326,22 @@ impl World {
             })
             .collect();
         for node in drained {
-            add(self.now + 50 * MILLI, OpKind::Drain { node, begin: false });
+            add(self.now + 50 * MILLI, OpKind::Drain { node, spec: None });
         }
         self.clients.wanted = wanted;
+    }
+}
+
+/// For services only: that system jobs may is the default.
+fn allow_preemption() -> Command {
+    Command::SchedulerConfigSet {
+        config: SchedulerConfig {
+            preemption: PreemptionConfig {
+                service: true,
+                ..PreemptionConfig::default()
+            },
+            ..SchedulerConfig::default()
+        },
+        enforce_index: None,
     }
 }

@@ -2,7 +2,7 @@
 //! what the control plane believes is what the hosts do.
 
 use protocol_model::{
-    Allocation, ClientStatus, DeploymentStatus, DesiredStatus, JobKey, NodeStatus,
+    Allocation, ClientStatus, DeploymentStatus, DesiredStatus, JobKey, JobStatus, NodeStatus,
 };
 
 use super::World;
@@ -17,6 +17,7 @@ impl World {
         }
         self.unready_node()
             .or_else(|| self.unfinished_job())
+            .or_else(|| self.unfinished_dispatch())
             .or_else(|| self.difference())
     }
 
@@ -48,7 +49,7 @@ impl World {
         for (job, wanted) in self.clients.wanted.iter().enumerate() {
             let key = JobKey::new("default", jobs::name(job));
             let kind = self.schedule.jobs[job];
-            if jobs::is_periodic(kind) {
+            if jobs::is_template(kind) {
                 // Launches go on; each is a job of its own.
                 let known = self.state().job(&key).is_some();
                 match wanted {
@@ -111,6 +112,20 @@ impl World {
             }
         }
         None
+    }
+
+    /// A job that a dispatch launched runs to its end, whatever became of its template.
+    fn unfinished_dispatch(&self) -> Option<String> {
+        let mut dispatched = self.state().jobs().filter(|(_, job)| job.dispatched);
+        dispatched.find_map(|(key, job)| {
+            let allocs = || self.state().allocs_by_job(key);
+            let live = allocs().filter(|it| !it.terminal()).count();
+            let done = allocs().any(|it| it.client_status == ClientStatus::Complete);
+            let over = job.status == JobStatus::Dead && live == 0;
+            let forgotten = over && allocs().next().is_none();
+            let unfinished = !(over && done || forgotten);
+            unfinished.then(|| format!("{key} is {:?}, {live} live, done: {done}", job.status))
+        })
     }
 
     /// Where the control plane and a host do not agree.

@@ -2,8 +2,10 @@
 //! settings give equal runs, event by event.
 
 mod bend;
+mod bend_jobs;
 mod client;
 mod converge;
+mod dispatch;
 mod election;
 mod faults;
 mod figures;

@@ -342,3 +342,69 @@ fn canaries_that_outlive_their_deployment_are_found() {
 fn a_canary_beyond_the_number_asked_for_is_found() {
     assert_found(Mutant::OneCanaryMore, &["trials_hold"]);
 }
+
+#[test]
+fn a_drain_that_asks_all_of_a_node_at_once_is_found() {
+    assert_found(Mutant::DrainedAtOnce, &["drains_in_turn"]);
+}
+
+#[test]
+fn what_stays_beyond_a_drains_deadline_is_found() {
+    assert_found(Mutant::DeadlinesForgotten, &["drains_end"]);
+}
+
+#[test]
+fn system_jobs_that_leave_a_draining_node_first_are_found() {
+    assert_found(Mutant::SystemLeavesFirst, &["drains_in_turn"]);
+}
+
+#[test]
+fn a_drain_of_an_empty_node_that_goes_on_is_found() {
+    assert_found(Mutant::DrainsNeverOver, &["drains_end"]);
+}
+
+#[test]
+fn drains_that_no_new_leader_continues_are_found() {
+    assert_found(Mutant::DrainsDiscontinued, &["drains_end"]);
+}
+
+#[test]
+fn a_second_child_of_a_forgotten_token_is_found() {
+    assert_found(Mutant::TokensForgotten, &["dispatches_once"]);
+}
+
+#[test]
+fn a_child_with_another_payload_is_found() {
+    assert_found(Mutant::PayloadsMixed, &["dispatches_once"]);
+}
+
+#[test]
+fn a_child_without_an_evaluation_is_found() {
+    assert_found(Mutant::ChildrenUnseen, &["dispatches_once"]);
+}
+
+#[test]
+fn a_dispatch_that_is_acknowledged_early_is_found() {
+    assert_found(Mutant::DispatchedEarly, &["dispatches_once"]);
+}
+
+#[test]
+fn a_victim_of_nearly_the_same_priority_is_found() {
+    assert_found(Mutant::VictimsTooNear, &["victims_needed"]);
+}
+
+#[test]
+fn a_victim_that_could_be_left_out_is_found() {
+    assert_found(Mutant::OneVictimMore, &["victims_needed"]);
+}
+
+#[test]
+fn victims_whose_jobs_are_not_looked_at_are_found() {
+    let by = ["victims_needed", "stops_leave_enough"];
+    assert_found(Mutant::VictimsUnseen, &by);
+}
+
+#[test]
+fn an_alloc_that_starts_beside_its_victims_is_found() {
+    assert_found(Mutant::VictimsUnawaited, &["victims_end_first"]);
+}

@@ -31,6 +31,22 @@ fn seeds_of_every_scenario_hold() {
 }
 
 #[test]
+fn seeds_of_drains_dispatches_and_preemptions_hold() {
+    for scenario in [Scenario::Drain, Scenario::Dispatch, Scenario::Preempt] {
+        let first = Settings {
+            scenario,
+            state_check_every: 16,
+            ..Settings::of(0)
+        };
+        let totals = series(&first, false, Until::Seeds(5), 1, &mut |_| {});
+        if let Some((settings, ended)) = totals.failures.first() {
+            panic!("{}", describe(settings, ended, 60));
+        }
+        assert!(totals.counts.elections > 5, "{totals}");
+    }
+}
+
+#[test]
 fn all_nodes_get_a_session_in_storms_of_several_causes() {
     let first = Settings {
         scenario: Scenario::SessionStorm,

@@ -17,6 +17,9 @@ use std::time::Duration;
 
 use super::times::Ended;
 
+/// Lines of one failed test that the end of the account repeats.
+const SAID_LINES_MAX: usize = 12;
+
 /// Whether a line is printed or only kept in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
@@ -32,6 +35,8 @@ pub(super) struct Tally {
     pub(super) failed: usize,
     /// Tests that said why they did not run.
     pub(super) skipped: BTreeMap<String, String>,
+    /// What failed tests said, the first lines of each.
+    pub(super) said: Vec<String>,
 }
 
 impl Tally {
@@ -39,6 +44,7 @@ impl Tally {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped.extend(other.skipped);
+        self.said.extend(other.said);
     }
 }
 
@@ -49,6 +55,8 @@ pub(super) struct LogReader {
     ended: Vec<Ended>,
     test_name: Option<String>,
     in_successes: bool,
+    /// Lines that were kept of the test that is shown.
+    said_of_test: usize,
     concluded: bool,
 }
 
@@ -66,6 +74,12 @@ impl LogReader {
         }
         if let Some(name) = shown_test(line) {
             self.test_name = Some(name.to_owned());
+            self.said_of_test = 0;
+        }
+        let of_failed = self.test_name.is_some() && !self.in_successes && !line.is_empty();
+        if of_failed && self.said_of_test < SAID_LINES_MAX {
+            self.said_of_test += 1;
+            self.tally.said.push(line.to_owned());
         }
         self.note_skip(line);
         let result = result_of(line);

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use crate::stage::{Outcome, Stages, target_folder};
-use crate::vm;
+use crate::vm::{self, Failure};
 use build::Executable;
 use log::Tally;
 use plan::LayerName;
@@ -166,15 +166,12 @@ fn record_guest(summary: &mut Summary, guest: Guest) {
     match guest {
         Err(lacks) => summary.skip(LayerName::RealHost, &lacks),
         Ok(Ok(vm::Tally { passed, failed })) => {
-            for name in &failed {
-                eprintln!("real host: {name} FAILED");
-            }
-            summary.record(LayerName::RealHost, passed, failed.len());
+            summary.record(LayerName::RealHost, passed, failed);
         }
         // The other layers have results, and they are worth their lines.
         Ok(Err(error)) => {
-            eprintln!("error: {error:#}");
-            summary.record(LayerName::RealHost, 0, 1);
+            let failure = Failure::new("the guest", vec![format!("error: {error:#}")]);
+            summary.record(LayerName::RealHost, 0, vec![failure]);
         }
     }
 }
@@ -226,17 +223,17 @@ fn run_end_to_end(
         .current_dir(root)
         .stdin(Stdio::null());
     let mut passed = false;
+    let mut failed = Vec::new();
     stages.run("quickstart", || {
         let status = quickstart.status().context("run hack/quickstart")?;
         passed = status.success();
+        if !passed {
+            failed.push(Failure::new("hack/quickstart", vec![status.to_string()]));
+        }
         anyhow::ensure!(passed, "hack/quickstart: {status}");
         Ok(())
     });
-    summary.record(
-        LayerName::EndToEnd,
-        usize::from(passed),
-        usize::from(!passed),
-    );
+    summary.record(LayerName::EndToEnd, usize::from(passed), failed);
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use super::Strictness;
 use super::log::Tally;
 use super::plan::{self, LayerName};
 use crate::stage::Outcome;
+use crate::vm::Failure;
 
 #[derive(Debug, Default)]
 struct Layer {
@@ -30,6 +31,8 @@ pub(super) struct Summary {
     homeless: Vec<String>,
     /// Executables without results, with the reason.
     broken: Vec<String>,
+    /// What failed tests said: repeated at the end, where a log that was cut still has it.
+    said: Vec<String>,
 }
 
 impl Summary {
@@ -39,7 +42,7 @@ impl Summary {
             .into_iter()
             .map(|name| (name, Layer::default()))
             .collect();
-        let mut homeless = Vec::new();
+        let (mut homeless, mut said) = (Vec::new(), Vec::new());
         for (crate_name, tally) in tallies {
             let Some(row) = plan::row_of(crate_name) else {
                 homeless.push(crate_name.clone());
@@ -48,6 +51,7 @@ impl Summary {
             let layer = layers.entry(row.layer).or_default();
             layer.passed += tally.passed.saturating_sub(tally.skipped.len());
             layer.failed += tally.failed;
+            said.extend(tally.said.iter().cloned());
             layer.skipped.extend(
                 tally
                     .skipped
@@ -59,6 +63,7 @@ impl Summary {
             layers,
             homeless,
             broken: Vec::new(),
+            said,
         }
     }
 
@@ -78,10 +83,14 @@ impl Summary {
     }
 
     /// Notes how a layer went whose tests are not run by cargo.
-    pub(super) fn record(&mut self, name: LayerName, passed: usize, failed: usize) {
+    pub(super) fn record(&mut self, name: LayerName, passed: usize, failed: Vec<Failure>) {
         let layer = self.layers.entry(name).or_default();
         layer.passed += passed;
-        layer.failed += failed;
+        layer.failed += failed.len();
+        for Failure { name, said } in failed {
+            self.said.push(format!("---- {name} ----"));
+            self.said.extend(said);
+        }
     }
 
     /// Whether the run as a whole is good.
@@ -129,9 +138,14 @@ impl Summary {
         format!("{passed} passed, {failed} failed, {skipped} skipped")
     }
 
-    /// The table, the skips with their reasons, and what is wrong with the run itself.
+    /// What failed tests said, the table, the skips with their reasons, and what is wrong with the
+    /// run itself.
     pub(super) fn render(&self) -> String {
-        let mut text = String::from("\nlayer               passed  failed  skipped\n");
+        let mut text = String::new();
+        for line in &self.said {
+            let _ = writeln!(text, "{line}");
+        }
+        text.push_str("\nlayer               passed  failed  skipped\n");
         for (name, layer) in &self.layers {
             let Layer {
                 passed,
@@ -197,6 +211,7 @@ mod tests {
             passed,
             failed,
             skipped,
+            said: Vec::new(),
         }
     }
 
@@ -210,8 +225,8 @@ mod tests {
 
     fn summary(tallies: &BTreeMap<String, Tally>) -> Summary {
         let mut summary = Summary::new(tallies);
-        summary.record(LayerName::EndToEnd, 1, 0);
-        summary.record(LayerName::RealHost, 3, 0);
+        summary.record(LayerName::EndToEnd, 1, Vec::new());
+        summary.record(LayerName::RealHost, 3, Vec::new());
         summary
     }
 
@@ -254,7 +269,7 @@ mod tests {
     #[test]
     fn a_host_that_does_not_run_the_guest_says_so() {
         let mut summary = Summary::new(&full());
-        summary.record(LayerName::EndToEnd, 1, 0);
+        summary.record(LayerName::EndToEnd, 1, Vec::new());
         summary.skip(LayerName::RealHost, "qemu-system-x86_64");
         assert_eq!(summary.outcome(Strictness::Fail), Outcome::Passed);
         assert!(

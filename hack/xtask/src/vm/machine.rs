@@ -165,7 +165,7 @@ fn hardware(image: &Image, load: &Path, priority: Priority) -> Command {
         Priority::Normal => Command::new("qemu-system-x86_64"),
         Priority::BehindTests => {
             let mut nice = Command::new("nice");
-            nice.args(["--adjustment=12", "qemu-system-x86_64"]);
+            nice.args(["--adjustment=8", "qemu-system-x86_64"]);
             nice
         }
     };

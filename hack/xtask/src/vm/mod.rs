@@ -27,7 +27,7 @@ use crate::stage::{Outcome, cargo, run, target_folder};
 use machine::{Machine, Purpose};
 use report::{Event, Progress};
 
-pub(crate) use report::Tally;
+pub(crate) use report::{Failure, Tally};
 
 /// Three boots and all tests take about five minutes on two cores that do nothing else, and ten on
 /// two that compile.

@@ -41,8 +41,23 @@ impl Event {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: usize,
-    /// Names of those that did not hold.
-    pub(crate) failed: Vec<String>,
+    /// Those that did not hold.
+    pub(crate) failed: Vec<Failure>,
+}
+
+/// A test that did not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) name: String,
+    /// What it said, and the journal.
+    pub(crate) said: Vec<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(name: impl Into<String>, said: Vec<String>) -> Self {
+        let name = name.into();
+        Self { name, said }
+    }
 }
 
 /// How far the guest is.
@@ -52,6 +67,7 @@ pub(super) struct Progress {
     begun: Instant,
     test_begun: Instant,
     running: Option<String>,
+    said: Vec<String>,
     over: bool,
 }
 
@@ -63,6 +79,7 @@ impl Progress {
             begun: now,
             test_begun: now,
             running: None,
+            said: Vec::new(),
             over: false,
         }
     }
@@ -71,7 +88,10 @@ impl Progress {
     pub(super) fn on_event(&mut self, event: Event) -> Option<String> {
         // A guest that crashed within a test boots again and would look as if it had gone well.
         if matches!(event, Event::Begin(_) | Event::Boot(_) | Event::End) {
-            self.tally.failed.extend(self.running.take());
+            let said = std::mem::take(&mut self.said);
+            let crashed = self.running.take();
+            let crashed = crashed.map(|name| Failure::new(name, said));
+            self.tally.failed.extend(crashed);
         }
         let seconds = self.test_begun.elapsed().as_secs_f64();
         match event {
@@ -94,10 +114,15 @@ impl Progress {
             Event::Failed(name) => {
                 self.running = None;
                 let said = format!("guest: {name} ... FAILED, {seconds:.1} s");
-                self.tally.failed.push(name);
+                let lines = std::mem::take(&mut self.said);
+                self.tally.failed.push(Failure::new(name, lines));
                 Some(said)
             }
-            Event::Said(text) => Some(format!("    {text}")),
+            Event::Said(text) => {
+                let line = format!("    {text}");
+                self.said.push(line.clone());
+                Some(line)
+            }
             Event::End => {
                 self.over = true;
                 None
@@ -142,13 +167,14 @@ mod tests {
             "end",
         ]);
         assert_eq!((tally.passed, over), (1, true));
-        assert_eq!(tally.failed, ["a limit"]);
+        let said = vec!["    error: 3 is not 4".to_owned()];
+        assert_eq!(tally.failed, [Failure::new("a limit", said)]);
     }
 
     #[test]
     fn a_test_that_never_ended_has_failed() {
         let (tally, over) = tally_of(&["boot 1", "begin a crash", "boot 2", "end"]);
         assert_eq!((tally.passed, over), (0, true));
-        assert_eq!(tally.failed, ["a crash"]);
+        assert_eq!(tally.failed, [Failure::new("a crash", Vec::new())]);
     }
 }

@@ -78,8 +78,10 @@ impl AllocRunner {
             return Err(CommandError::AllocStopping);
         }
         let reason = "User requested restart";
-        let Self { spec, tasks, .. } = self;
-        let ctx = world.context(spec);
+        let Self {
+            spec, tasks, state, ..
+        } = self;
+        let ctx = world.context(spec, &state.resources);
         match scope {
             RestartScope::Task(name) => {
                 let Some(task) = tasks.get_mut(&name) else {

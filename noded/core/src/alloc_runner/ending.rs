@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{AllocRunner, Directory, World, kill_order};
+use super::{AllocRunner, Preparation, World, kill_order};
 use crate::lifecycle::Stage;
 use crate::outbox::Outbox;
 use crate::task_runner::{KillCause, ShutdownDelay};
@@ -34,8 +34,8 @@ impl AllocRunner {
             Some(KillCause::AllocStopped)
         } else if self.state.lease_expired {
             Some(KillCause::LeaseExpired)
-        } else if matches!(self.directory, Directory::Failed { .. }) {
-            Some(KillCause::DirectoryFailed)
+        } else if matches!(self.preparation, Preparation::Failed { .. }) {
+            Some(KillCause::PreparationFailed)
         } else {
             kill_order::cause(&self.members())
         };
@@ -67,16 +67,24 @@ impl AllocRunner {
         }
         let cause = ending.cause;
         let mut wave = kill_order::next_wave(&self.members());
-        if cause == KillCause::DirectoryFailed {
+        if cause == KillCause::PreparationFailed {
             wave = self.tasks.keys().cloned().collect();
         } else if wave.is_empty() && self.state.lease_expired && self.awaits_lease() {
             let unbegun = self.tasks.iter().filter(|(_, task)| task.is_unbegun());
             wave = unbegun.map(|(name, _)| name.clone()).collect();
         }
-        let Self { spec, tasks, .. } = self;
+        let Self {
+            spec, tasks, state, ..
+        } = self;
         for name in wave {
             if let Some(task) = tasks.get_mut(&name) {
-                task.kill(cause, delay, world.context(spec), out, now);
+                task.kill(
+                    cause,
+                    delay,
+                    world.context(spec, &state.resources),
+                    out,
+                    now,
+                );
             }
         }
     }
@@ -99,9 +107,17 @@ impl AllocRunner {
         {
             return;
         }
-        let Self { spec, tasks, .. } = self;
+        let Self {
+            spec, tasks, state, ..
+        } = self;
         for task in tasks.values_mut() {
-            task.kill(cause, ShutdownDelay::Skip, world.context(spec), out, now);
+            task.kill(
+                cause,
+                ShutdownDelay::Skip,
+                world.context(spec, &state.resources),
+                out,
+                now,
+            );
         }
     }
 

@@ -1,7 +1,7 @@
 //! One allocation on this node: its tasks, their order, its end.
 //!
 //! ```text
-//!   accepted -> (waits) -> directory building -> built -> tasks start, stage by stage
+//!   accepted -> (waits) -> being prepared -> prepared -> tasks start, stage by stage
 //!                                 |                            |
 //!                                 | failed                     | stop wanted, lead task dead,
 //!                                 v                            v a task failed, main tasks dead
@@ -37,6 +37,7 @@ mod starting;
 #[cfg(test)]
 mod tests;
 
+use crate::alloc_resources::AllocResources;
 use crate::alloc_spec::AllocSpec;
 use crate::effect::{Durability, Effect};
 use crate::event::{AllocEvent, RunEvent};
@@ -55,19 +56,16 @@ use lease::Lease;
 pub use persisted::{PersistedAlloc, PersistedHealth, StartHold};
 pub(crate) use restore::Restoration;
 
-/// What tasks and the allocation say when it cannot have directories.
-const DIRECTORY_FAILED: &str = "The directories of the allocation could not be made";
-
-/// Where the allocation's directories are.
+/// Where what all tasks of the allocation need is: directories, network.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Directory {
-    /// Nobody has asked for them.
+enum Preparation {
+    /// It was not asked for.
     Absent,
-    /// They are being made.
-    Building,
-    /// They are there.
-    Built,
-    /// They could not be made.
+    /// It is being made.
+    UnderWay,
+    /// It is there.
+    Done,
+    /// It could not be made.
     Failed { message: String },
 }
 
@@ -108,7 +106,7 @@ pub struct AllocRunner {
     spec: Arc<AllocSpec>,
     tasks: BTreeMap<String, TaskRunner>,
     stage: Stage,
-    directory: Directory,
+    preparation: Preparation,
     ending: Option<Ending>,
     removal: Removal,
     upkeep: Upkeep,
@@ -130,7 +128,7 @@ impl AllocRunner {
         Self {
             tasks,
             stage: Stage::Init,
-            directory: Directory::Absent,
+            preparation: Preparation::Absent,
             ending: None,
             removal: Removal::Kept,
             upkeep: Upkeep::Kept,
@@ -201,26 +199,32 @@ impl AllocRunner {
     }
 
     /// Something happened to the allocation as a whole.
-    pub(crate) fn on_alloc_event(&mut self, event: AllocEvent, now: Now) {
-        match (event, &self.directory) {
-            (AllocEvent::DirectoryBuilt, Directory::Building) => self.directory = Directory::Built,
-            // It was stopped meanwhile: its last word is said.
-            (AllocEvent::DirectoryFailed { .. }, Directory::Building) if self.all_dead() => {
-                self.directory = Directory::Absent;
-            }
-            (AllocEvent::DirectoryFailed { message }, Directory::Building) => {
-                let message = format!("{DIRECTORY_FAILED}: {message}");
-                for task in self.tasks.values_mut() {
-                    task.on_directory_failed(&message, now);
+    pub(crate) fn on_alloc_event(&mut self, event: AllocEvent, out: &mut Outbox, now: Now) {
+        match (event, &self.preparation) {
+            (AllocEvent::Prepared { resources }, Preparation::UnderWay) => {
+                self.preparation = Preparation::Done;
+                if self.state.resources != resources {
+                    self.state.resources = resources;
+                    self.persist(out);
                 }
-                self.directory = Directory::Failed { message };
+            }
+            // It was stopped meanwhile: its last word is said.
+            (AllocEvent::PrepareFailed { .. }, Preparation::UnderWay) if self.all_dead() => {
+                self.preparation = Preparation::Absent;
+            }
+            (AllocEvent::PrepareFailed { hook, message }, Preparation::UnderWay) => {
+                let message = format!("{}: {message}", hook.failure());
+                for task in self.tasks.values_mut() {
+                    task.on_preparation_failed(&message, now);
+                }
+                self.preparation = Preparation::Failed { message };
             }
             (AllocEvent::Destroyed, _) if self.removal == Removal::Destroying => {
                 self.removal = Removal::Destroyed;
             }
             (
-                AllocEvent::DirectoryBuilt
-                | AllocEvent::DirectoryFailed { .. }
+                AllocEvent::Prepared { .. }
+                | AllocEvent::PrepareFailed { .. }
                 | AllocEvent::Destroyed,
                 _,
             ) => {}
@@ -242,24 +246,40 @@ impl AllocRunner {
             // Keeper starts nothing of it any more: a poststop task need not try.
             self.lose_lease();
         }
-        let Self { spec, tasks, .. } = self;
+        let Self {
+            spec, tasks, state, ..
+        } = self;
         let Some(task) = tasks.get_mut(task) else {
             return;
         };
         let was_begun = !task.is_unbegun();
-        task.on_run_event(epoch, event, world.context(spec), out, now);
+        task.on_run_event(
+            epoch,
+            event,
+            world.context(spec, &state.resources),
+            out,
+            now,
+        );
         // In what is left of a lease nothing is tried twice: soon keeper refuses every start.
-        if self.state.lease_expired && was_begun && task.is_unbegun() {
+        if state.lease_expired && was_begun && task.is_unbegun() {
             let (cause, delay) = (KillCause::LeaseExpired, ShutdownDelay::Skip);
-            task.kill(cause, delay, world.context(spec), out, now);
+            task.kill(
+                cause,
+                delay,
+                world.context(spec, &state.resources),
+                out,
+                now,
+            );
         }
     }
 
     /// Deadlines of its tasks.
     pub(crate) fn on_timeout(&mut self, world: World<'_>, out: &mut Outbox, now: Now) {
-        let Self { spec, tasks, .. } = self;
+        let Self {
+            spec, tasks, state, ..
+        } = self;
         for task in tasks.values_mut() {
-            task.on_timeout(world.context(spec), out, now);
+            task.on_timeout(world.context(spec, &state.resources), out, now);
         }
     }
 
@@ -328,6 +348,10 @@ impl AllocRunner {
             // What is destroyed as a whole needs no half measures.
             (true, Upkeep::Kept) if self.removal == Removal::Kept => {
                 self.upkeep = Upkeep::Retired;
+                // Its network goes: a task that starts once more needs another one.
+                if self.preparation == Preparation::Done {
+                    self.preparation = Preparation::Absent;
+                }
                 let alloc = self.spec.id();
                 out.push(Effect::RetireAlloc { alloc });
             }
@@ -367,11 +391,16 @@ pub(crate) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn context(self, spec: &'a Arc<AllocSpec>) -> RunContext<'a> {
+    pub(crate) fn context(
+        self,
+        spec: &'a Arc<AllocSpec>,
+        resources: &'a AllocResources,
+    ) -> RunContext<'a> {
         RunContext {
             settings: self.settings,
             node: self.node,
             spec,
+            resources,
         }
     }
 }

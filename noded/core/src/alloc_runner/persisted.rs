@@ -1,6 +1,8 @@
 //! What of an allocation survives the daemon.
 
 use protocol_model::{DeploymentId, UnixNanos};
+
+use crate::alloc_resources::AllocResources;
 use serde::{Deserialize, Serialize};
 
 /// What of an allocation as a whole survives the daemon.
@@ -12,6 +14,9 @@ pub struct PersistedAlloc {
     /// Whether it was being stopped because the control plane had not confirmed this node in time:
     /// nothing else says so after a restart of the daemon.
     pub lease_expired: bool,
+    /// The results of preparing it; of another boot of the host nothing is left of that.
+    #[serde(skip_serializing_if = "AllocResources::is_empty")]
+    pub resources: AllocResources,
     /// Why tasks may not start yet.
     #[serde(skip_serializing_if = "StartHold::is_free")]
     pub hold: StartHold,

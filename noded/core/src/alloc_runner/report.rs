@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use protocol_model::{ClientStatus, TaskRunState, TaskState};
 use protocol_wire::report::{AllocReport, ReportedHealth, keep_newest_events};
 
-use super::{AllocRunner, Directory};
+use super::{AllocRunner, Preparation};
 use crate::lifecycle::Role;
 
 impl AllocRunner {
@@ -24,6 +24,7 @@ impl AllocRunner {
                 judged_for: health.deployment.into(),
             }),
             desired_version: self.spec.version(),
+            network: self.state.resources.network.clone(),
         }
     }
 
@@ -34,7 +35,7 @@ impl AllocRunner {
             let message = format!("Waiting for allocation {} to end", awaited.short());
             return (ClientStatus::Pending, message);
         }
-        if let Directory::Failed { message } = &self.directory {
+        if let Preparation::Failed { message } = &self.preparation {
             return (ClientStatus::Failed, message.clone());
         }
         let (mut failed, mut running, mut pending) = (false, false, false);

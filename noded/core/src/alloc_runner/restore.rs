@@ -6,7 +6,8 @@ use std::sync::Arc;
 use protocol_model::UnixNanos;
 
 use super::health::HealthTracker;
-use super::{AllocRunner, Directory, PersistedAlloc, Removal, StartHold, World};
+use super::{AllocRunner, PersistedAlloc, Preparation, Removal, StartHold, World};
+use crate::alloc_resources::AllocResources;
 use crate::alloc_spec::AllocSpec;
 use crate::event::KeptPhase;
 use crate::journal::DestroyWanted;
@@ -50,6 +51,9 @@ impl AllocRunner {
         let tolerated =
             group.is_waited_for_without_end() || within(group.disconnect_window(), heard, now.wall);
         state.hold = hold_after(boot, destroy, &spec, tolerated, state.hold);
+        if boot == Boot::Another {
+            state.resources = AllocResources::default();
+        }
         // The daemon may have ended between the word of another deployment and the health for it.
         let deployment = spec.alloc().deployment_id;
         state.health = state
@@ -61,7 +65,7 @@ impl AllocRunner {
             state,
             // The stage is a function of the states that the tasks bring along.
             stage: Stage::Prestart,
-            directory: Directory::Absent,
+            preparation: Preparation::Absent,
             removal: match destroy {
                 DestroyWanted::No => Removal::Kept,
                 DestroyWanted::Yes => Removal::Wanted,
@@ -75,6 +79,7 @@ impl AllocRunner {
         if ended_by_lease {
             runner.expire_lease(out);
         }
+        let resources = &runner.state.resources;
         for task in runner.tasks.values_mut() {
             let persisted = tasks
                 .remove(task.name())
@@ -85,7 +90,7 @@ impl AllocRunner {
                 kept: kept.remove(task.name()).unwrap_or_default(),
             };
             *task = TaskRunner::from_persisted(spec.id(), task.name(), persisted);
-            task.resume(left, boot, world.context(&spec), out, now);
+            task.resume(left, boot, world.context(&spec, resources), out, now);
         }
         if boot == Boot::Another {
             runner.persist(out);

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{AllocRunner, Directory, StartHold, World};
+use protocol_model::NetworkMode;
+
+use super::{AllocRunner, Preparation, StartHold, World};
 use crate::alloc_spec::AllocSpec;
-use crate::effect::Effect;
+use crate::effect::{AllocHook, Effect};
 use crate::lifecycle::Role;
 use crate::outbox::Outbox;
 use crate::time::Now;
@@ -17,7 +19,7 @@ impl AllocRunner {
             return false;
         }
         let (stage, ending) = (self.stage, self.ending.is_some());
-        let spec = &self.spec;
+        let (spec, resources) = (&self.spec, &self.state.resources);
         let mut startable = Vec::new();
         for task in self.tasks.values_mut().filter(|task| task.may_start()) {
             let role = role_of(spec, task.name());
@@ -25,24 +27,37 @@ impl AllocRunner {
                 startable.push(task);
             }
         }
-        match self.directory {
+        match self.preparation {
             _ if startable.is_empty() => false,
-            Directory::Absent => {
-                self.directory = Directory::Building;
-                out.push(Effect::BuildAllocDirectory {
+            Preparation::Absent => {
+                self.preparation = Preparation::UnderWay;
+                out.push(Effect::PrepareAlloc {
                     spec: Arc::clone(spec),
+                    hooks: hooks_of(spec),
                 });
                 false
             }
-            Directory::Building | Directory::Failed { .. } => false,
-            Directory::Built => {
+            Preparation::UnderWay | Preparation::Failed { .. } => false,
+            Preparation::Done => {
                 for task in startable {
-                    task.start(world.context(spec), out, now);
+                    task.start(world.context(spec, resources), out, now);
                 }
                 true
             }
         }
     }
+}
+
+/// The hooks that an allocation needs, in the order in which they run.
+fn hooks_of(spec: &AllocSpec) -> Vec<AllocHook> {
+    let is_routed = |mode| mode == NetworkMode::Bridge;
+    let networks = &spec.group().networks;
+    let network = networks.iter().any(|network| is_routed(network.mode()));
+    let hooks = [(AllocHook::Directory, true), (AllocHook::Network, network)];
+    hooks
+        .into_iter()
+        .filter_map(|(hook, wanted)| wanted.then_some(hook))
+        .collect()
 }
 
 /// A task that the job does not name any more counts as a main task.

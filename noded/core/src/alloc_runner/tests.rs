@@ -8,6 +8,7 @@ use protocol_model::{
 
 use super::{AllocRunner, World};
 use crate::alloc_spec::AllocSpec;
+use crate::effect::AllocHook;
 use crate::event::AllocEvent;
 use crate::outbox::Outbox;
 use crate::settings::Settings;
@@ -36,8 +37,8 @@ fn a_directory_that_fails_after_the_stop_does_not_take_back_the_last_word() {
     runner.update(spec(DesiredStatus::Stop), &mut out, at(1));
     runner.settle(world, &mut out, at(1));
     assert_eq!(runner.client_status().0, ClientStatus::Complete);
-    let message = "no room".to_owned();
-    runner.on_alloc_event(AllocEvent::DirectoryFailed { message }, at(2));
+    let (hook, message) = (AllocHook::Directory, "no room".to_owned());
+    runner.on_alloc_event(AllocEvent::PrepareFailed { hook, message }, &mut out, at(2));
     runner.settle(world, &mut out, at(2));
     assert_eq!(runner.client_status().0, ClientStatus::Complete);
 }

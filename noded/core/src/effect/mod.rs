@@ -7,6 +7,7 @@
 //! so between
 //! [`Lane`]s, never within one.
 
+mod alloc;
 mod session;
 mod task;
 
@@ -19,10 +20,11 @@ use crate::alloc_spec::AllocSpec;
 use crate::journal::JournalRecord;
 use crate::key::{Attempt, RunKey};
 use crate::time::Moment;
+pub use alloc::AllocHook;
 pub use session::{
     DisconnectReason, Hello, ServerChoice, SessionMessage, StatusBatch, SyncPart, UpdateClass, Wish,
 };
-pub use task::{PrepareTask, PreparedTemplate, StartTask, TaskHook};
+pub use task::{PrepareTask, PreparedTemplate, StartTask, TaskHook, TaskNetwork};
 
 /// How safe every journal record issued before an effect must be before the effect is executed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -116,12 +118,15 @@ pub enum Effect {
         end: Vec<AllocId>,
     },
 
-    /// Make the directories of an allocation (idempotent).
-    /// Answer: [`AllocEvent::DirectoryBuilt`](crate::event::AllocEvent::DirectoryBuilt) or
-    /// `DirectoryFailed`.
-    BuildAllocDirectory {
+    /// Make what all tasks of an allocation need: run `hooks` in order, stop at the first that
+    /// fails (idempotent).
+    /// Answer: [`AllocEvent::Prepared`](crate::event::AllocEvent::Prepared) or
+    /// `PrepareFailed`.
+    PrepareAlloc {
         /// The allocation.
         spec: Arc<AllocSpec>,
+        /// The steps, in order.
+        hooks: Vec<AllocHook>,
     },
     /// Every task of the allocation is dead: what only running tasks need goes now (the memory file
     /// systems of secrets, its network namespace). Logs and data stay. No answer.
@@ -185,7 +190,7 @@ impl Effect {
             | Self::Send { attempt, .. } => Some(*attempt),
             Self::Append(_)
             | Self::TendLeases { .. }
-            | Self::BuildAllocDirectory { .. }
+            | Self::PrepareAlloc { .. }
             | Self::RetireAlloc { .. }
             | Self::DestroyAlloc { .. }
             | Self::PrepareTask(_)
@@ -214,7 +219,7 @@ impl Effect {
                 | SessionMessage::WatchAck { .. } => Lane::Session(*attempt),
             },
             Self::TendLeases { .. } => Lane::Leases,
-            Self::BuildAllocDirectory { spec } => Lane::Alloc(spec.id()),
+            Self::PrepareAlloc { spec, .. } => Lane::Alloc(spec.id()),
             Self::RetireAlloc { alloc } | Self::DestroyAlloc { alloc } => Lane::Alloc(*alloc),
             Self::PrepareTask(prepare) => Lane::Alloc(prepare.run.alloc),
             Self::StartTask(start) => Lane::Alloc(start.run.alloc),

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use protocol_model::{DnsConfig, NetworkStatus};
+
 use crate::alloc_spec::AllocSpec;
 use crate::key::RunKey;
 
@@ -83,4 +85,17 @@ pub struct StartTask {
     pub user: String,
     /// The whole environment, except the host variables that the driver lets through beneath it.
     pub environment: BTreeMap<String, String>,
+    /// The group's network.
+    pub network: TaskNetwork,
+}
+
+/// A group's network as its tasks see it, `${...}` resolved.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TaskNetwork {
+    /// The allocation's own network; `None` where it shares the node's or has none.
+    pub status: Option<NetworkStatus>,
+    /// The host name inside; `""` = the node's.
+    pub hostname: String,
+    /// How names are resolved inside, where the job says it.
+    pub dns: Option<DnsConfig>,
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol_model::{Allocation, Node, Task, variable_name};
+use protocol_model::{Allocation, DnsConfig, Node, Task, variable_name};
 use serde_json::{Map, Value};
 
 pub mod file;
@@ -16,7 +16,7 @@ mod ports;
 
 use crate::alloc_spec::AllocSpec;
 use crate::driver::TaskRoot;
-use crate::effect::PreparedTemplate;
+use crate::effect::{PreparedTemplate, TaskNetwork};
 use crate::settings::Settings;
 use crate::task_runner::RunContext;
 use layout::TaskPaths;
@@ -38,6 +38,7 @@ impl<'a> TaskWorld<'a> {
             settings,
             node,
             spec,
+            resources,
         } = ctx;
         let root = settings
             .drivers
@@ -53,7 +54,8 @@ impl<'a> TaskWorld<'a> {
         }
         environment.extend(directory_variables(&seen));
         environment.extend(resource_variables(spec.alloc(), &task.name));
-        environment.extend(ports::variables(spec.alloc(), &task.name));
+        let network = resources.network.as_ref();
+        environment.extend(ports::variables(spec.alloc(), &task.name, network));
         let mut world = Self {
             task,
             host,
@@ -115,6 +117,22 @@ impl<'a> TaskWorld<'a> {
                 destination: on_host(template.dest_path()),
             })
             .collect()
+    }
+
+    /// The group's network as the task sees it.
+    pub(crate) fn network(&self, ctx: RunContext<'_>) -> TaskNetwork {
+        let asked = ctx.spec.group().networks.first();
+        let resolve = |texts: &Vec<String>| texts.iter().map(|text| self.resolve(text)).collect();
+        let dns = asked.and_then(|network| network.dns.as_ref());
+        TaskNetwork {
+            status: ctx.resources.network.clone(),
+            hostname: asked.map_or_else(String::new, |network| self.resolve(&network.hostname)),
+            dns: dns.map(|dns| DnsConfig {
+                servers: resolve(&dns.servers),
+                searches: resolve(&dns.searches),
+                options: resolve(&dns.options),
+            }),
+        }
     }
 
     /// Where the payload of a dispatched job goes on the host: its path begins in `local`.
@@ -227,15 +245,27 @@ fn resource_variables(alloc: &Allocation, task: &str) -> BTreeMap<String, String
         set("NOMAD_CPU_LIMIT", given.cpu.cpu_shares.to_string());
     }
     if !given.cpu.reserved_cores.is_empty() {
-        let cores: Vec<String> = given
-            .cpu
-            .reserved_cores
-            .iter()
-            .map(u16::to_string)
-            .collect();
-        set("NOMAD_CPU_CORES", cores.join(","));
+        set("NOMAD_CPU_CORES", core_list(&given.cpu.reserved_cores));
     }
     variables
+}
+
+/// Cores as the kernel's lists have them: `0-2,5`.
+pub fn core_list(cores: &[u16]) -> String {
+    let mut cores = cores.to_vec();
+    cores.sort_unstable();
+    let mut ranges: Vec<(u16, u16)> = Vec::new();
+    for core in cores {
+        match ranges.last_mut() {
+            Some((_, last)) if core <= last.saturating_add(1) => *last = core,
+            Some(_) | None => ranges.push((core, core)),
+        }
+    }
+    let texts = ranges.iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    texts.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use protocol_model::{
 };
 
 use super::*;
+use crate::alloc_resources::AllocResources;
 use crate::test_support::{alloc_of, job_with_tasks, task};
 
 fn world_of(task: Task, check: impl FnOnce(&TaskWorld<'_>)) {
@@ -46,10 +47,12 @@ fn world_of(task: Task, check: impl FnOnce(&TaskWorld<'_>)) {
     node.meta.insert("rack".to_owned(), "r7".to_owned());
     let mut settings = Settings::new("/data/alloc", [0; 16]);
     settings.parent_cgroup = "drover".to_owned();
+    let resources = AllocResources::default();
     let ctx = RunContext {
         settings: &settings,
         node: &node,
         spec: &spec,
+        resources: &resources,
     };
     let task = spec.task("main").expect("the task exists");
     check(&TaskWorld::new(ctx, task));
@@ -81,7 +84,7 @@ fn tasks_find_what_they_look_for_in_their_environment() {
             ("NOMAD_SECRETS_DIR", "/secrets"),
             ("NOMAD_MEMORY_LIMIT", "256"),
             ("NOMAD_CPU_LIMIT", "500"),
-            ("NOMAD_CPU_CORES", "2,3"),
+            ("NOMAD_CPU_CORES", "2-3"),
             ("NOMAD_PORT_http", "20001"),
             ("NOMAD_ADDR_http", "10.0.0.7:20001"),
             ("NOMAD_IP_http", "10.0.0.7"),
@@ -206,4 +209,16 @@ fn every_documented_variable_is_there_and_no_other() {
             assert_eq!(world.environment()[name], value, "{name}");
         }
     });
+}
+
+#[test]
+fn cores_are_listed_as_the_kernel_does() {
+    for (cores, expected) in [
+        (&[][..], ""),
+        (&[7], "7"),
+        (&[3, 1, 2], "1-3"),
+        (&[0, 1, 3, 5, 6], "0-1,3,5-6"),
+    ] {
+        assert_eq!(super::core_list(cores), expected);
+    }
 }

@@ -5,6 +5,8 @@ mod session;
 
 use protocol_model::AllocId;
 
+use crate::alloc_resources::AllocResources;
+use crate::effect::AllocHook;
 use crate::key::{Attempt, RunKey};
 pub use run::{Exit, ExitStatus, KeptPhase, KeptRun, Recovery, RunEvent};
 pub use session::{
@@ -52,10 +54,15 @@ pub enum LeasesAnswer {
 /// What happens to an allocation as a whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AllocEvent {
-    /// Its directories are there.
-    DirectoryBuilt,
-    /// They could not be made.
-    DirectoryFailed {
+    /// Every hook is done.
+    Prepared {
+        /// Their results, in place of those before.
+        resources: AllocResources,
+    },
+    /// A hook failed; the later ones were not run.
+    PrepareFailed {
+        /// Which.
+        hook: AllocHook,
         /// Why, for people.
         message: String,
     },

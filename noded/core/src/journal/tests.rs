@@ -4,6 +4,7 @@
 use protocol_model::{ClientStatus, Incarnation, TaskRunState, UnixNanos};
 
 use super::*;
+use crate::alloc_resources::AllocResources;
 use crate::alloc_runner::{PersistedHealth, StartHold};
 use crate::effect::TaskHook;
 use crate::key::RunEpoch;
@@ -114,6 +115,7 @@ fn frozen() -> Vec<(JournalRecord, &'static str)> {
                 state: PersistedAlloc {
                     health,
                     lease_expired: false,
+                    resources: AllocResources::default(),
                     hold: StartHold::Free,
                 },
             },

@@ -102,7 +102,7 @@ impl NodeCore {
             }
             Event::Alloc { alloc, event } => {
                 if let Some(runner) = self.runners.get_mut(&alloc) {
-                    runner.on_alloc_event(event, now);
+                    runner.on_alloc_event(event, &mut self.outbox, now);
                     self.settle(alloc, now);
                 } else if event == AllocEvent::Destroyed {
                     self.on_destroyed_without_spec(alloc);

@@ -146,6 +146,7 @@ impl TaskRunner {
             driver: task.driver.clone(),
             config: world.resolve_config(&task.config),
             user: world.resolve(&task.user),
+            network: world.network(ctx),
             environment: world.into_environment(),
         })));
     }

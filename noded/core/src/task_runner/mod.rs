@@ -31,6 +31,7 @@ pub mod restart_policy;
 mod restore;
 mod stop;
 
+use crate::alloc_resources::AllocResources;
 use crate::alloc_spec::AllocSpec;
 use crate::effect::TaskHook;
 use crate::journal::JournalRecord;
@@ -141,6 +142,7 @@ pub(crate) struct RunContext<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) node: &'a Node,
     pub(crate) spec: &'a Arc<AllocSpec>,
+    pub(crate) resources: &'a AllocResources,
 }
 
 /// One task of one allocation.
@@ -173,8 +175,8 @@ impl TaskRunner {
         }
     }
 
-    /// The allocation's directories could not be made: its end follows.
-    pub(crate) fn on_directory_failed(&mut self, message: &str, now: Now) {
+    /// A hook of the allocation failed: its end follows.
+    pub(crate) fn on_preparation_failed(&mut self, message: &str, now: Now) {
         if self.phase != Phase::Dead {
             self.note(history::setup_failure(message, now.wall));
         }

@@ -28,8 +28,8 @@ pub enum KillCause {
     MainTasksDead,
     /// The control plane did not hear this node within `stop_on_client_after`.
     LeaseExpired,
-    /// The allocation's directories could not be made.
-    DirectoryFailed,
+    /// A hook of the allocation failed.
+    PreparationFailed,
 }
 
 impl KillCause {
@@ -38,7 +38,7 @@ impl KillCause {
     pub(crate) fn line(self, at: UnixNanos) -> Option<TaskEvent> {
         let (kind, text) = match self {
             // What went wrong with them is in the history already.
-            Self::AllocStopped | Self::DirectoryFailed => return None,
+            Self::AllocStopped | Self::PreparationFailed => return None,
             Self::LeadTaskDead => (TaskEventKind::LeaderDead, "Leader Task in Group dead"),
             Self::SiblingFailed => (TaskEventKind::SiblingFailed, "Task's sibling failed"),
             Self::MainTasksDead => (TaskEventKind::MainTasksDead, "Main tasks in the group died"),
@@ -53,7 +53,7 @@ impl KillCause {
     /// Whether a task that dies of it has failed.
     pub(crate) fn fails_task(self, job: JobType) -> bool {
         match self {
-            Self::DirectoryFailed => true,
+            Self::PreparationFailed => true,
             // What is to run to its end did not.
             Self::LeaseExpired => job.runs_to_completion(),
             Self::AllocStopped | Self::LeadTaskDead | Self::SiblingFailed | Self::MainTasksDead => {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use protocol_model::{Job, NodeId, TaskRunState, UnixNanos};
 
 use super::*;
+use crate::alloc_resources::AllocResources;
 use crate::effect::Effect;
 use crate::event::{Exit, ExitStatus, Recovery, RunEvent};
 use crate::test_support::{alloc_of, at, job_with_tasks, task};
@@ -32,6 +33,7 @@ struct Fixture {
     settings: Settings,
     node: Node,
     spec: Arc<AllocSpec>,
+    resources: AllocResources,
 }
 
 impl Fixture {
@@ -44,6 +46,7 @@ impl Fixture {
             settings,
             node: Node::new(NodeId::from_u128(1), "host", "dc1"),
             spec,
+            resources: AllocResources::default(),
         }
     }
 
@@ -52,6 +55,7 @@ impl Fixture {
             settings: &self.settings,
             node: &self.node,
             spec: &self.spec,
+            resources: &self.resources,
         }
     }
 

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol_model::{ClientStatus, DeploymentId, TaskState};
+use protocol_model::{ClientStatus, DeploymentId, NetworkStatus, TaskState};
 use protocol_wire::report::{AllocReport, JudgedFor};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,9 @@ pub struct AckedState {
     /// The deployment that was told of its health: to another one the same word is news.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub healthy_for: Option<DeploymentId>,
+    /// Its own network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkStatus>,
 }
 
 impl AckedState {
@@ -43,6 +46,7 @@ impl AckedState {
             task_states,
             health: _,
             desired_version: _,
+            network,
         } = report;
         let task_states = task_states.iter();
         let (healthy, healthy_for) = health_of(report);
@@ -54,6 +58,7 @@ impl AckedState {
                 .collect(),
             healthy,
             healthy_for,
+            network: network.clone(),
         }
     }
 
@@ -65,10 +70,12 @@ impl AckedState {
             task_states,
             healthy,
             healthy_for,
+            network,
         } = self;
         *client_status == report.client_status
             && (*healthy, *healthy_for) == health_of(report)
             && *client_description == report.client_description
+            && *network == report.network
             && task_states.len() == report.task_states.len()
             && task_states.iter().zip(&report.task_states).all(
                 |((name, known), (reported, state))| {

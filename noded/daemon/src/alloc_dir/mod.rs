@@ -9,6 +9,7 @@
 mod access;
 mod files;
 mod remove;
+mod sticky;
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};

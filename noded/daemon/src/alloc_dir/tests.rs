@@ -346,3 +346,46 @@ fn what_cannot_be_removed_is_told_in_a_bounded_message() {
     assert!(error.to_string().len() < 700, "{error}");
     root.destroy(ALLOC).unwrap();
 }
+
+#[test]
+fn a_successor_takes_over_the_data_of_its_predecessor_once() {
+    let (_directory, root) = built();
+    let (old, next) = (root.path_of(ALLOC), AllocId::from_u128(8));
+    root.build_task(ALLOC, "gone", in_a_sandbox()).unwrap();
+    std::fs::write(old.join("alloc/data/rows"), "1").unwrap();
+    std::fs::write(old.join("web/local/cache"), "2").unwrap();
+    root.build(next).unwrap();
+    let tasks = || ["web", "new"].into_iter();
+    assert_eq!(root.take_over(next, ALLOC, tasks()).unwrap(), 2);
+    root.build_task(next, "web", in_a_sandbox()).unwrap();
+    root.build_task(next, "new", in_a_sandbox()).unwrap();
+    let new = root.path_of(next);
+    let read = |path: &str| std::fs::read_to_string(new.join(path)).unwrap();
+    assert_eq!(
+        (read("alloc/data/rows"), read("web/local/cache")),
+        ("1".to_owned(), "2".to_owned())
+    );
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(of(&new.join("alloc/data")), (0, group_of(next), 0o770));
+    }
+    assert!(old.join("gone/local").is_dir() && old.join("alloc/logs").is_dir());
+    // Again, as after a crash, and for one that was never here.
+    assert_eq!(root.take_over(next, ALLOC, tasks()).unwrap(), 0);
+    assert_eq!(read("alloc/data/rows"), "1");
+    let unknown = AllocId::from_u128(9);
+    assert_eq!(root.take_over(next, unknown, tasks()).unwrap(), 0);
+}
+
+#[test]
+fn data_that_is_no_directory_is_not_taken_over() {
+    let (_directory, root) = built();
+    let next = AllocId::from_u128(8);
+    let data = root.path_of(ALLOC).join("alloc/data");
+    std::fs::remove_dir(&data).unwrap();
+    symlink("/etc", &data).unwrap();
+    root.build(next).unwrap();
+    let error = root.take_over(next, ALLOC, [].into_iter()).unwrap_err();
+    assert!(error.to_string().starts_with("moving "), "{error}");
+    assert!(root.path_of(next).join("alloc/data").is_dir());
+    assert!(!root.path_of(next).join("alloc/data").is_symlink());
+}

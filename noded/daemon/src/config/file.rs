@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use protocol_transport::Secret;
 use serde::Deserialize;
 
+use super::bridge::NetworkBlock;
+
 /// `noded --config FILE`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -52,6 +54,14 @@ pub struct ConfigFile {
     pub keeper_binary: Option<PathBuf>,
     /// `host_volume "NAME" { path = "/srv/data" }`: directories that jobs may mount by name.
     pub host_volume: BTreeMap<String, HostVolumeBlock>,
+    /// `network { ipv4_subnet = "172.26.64.0/20" }`: the addresses of networks of mode bridge.
+    pub network: NetworkBlock,
+    /// Nomad's spelling of `ipv4_subnet`.
+    pub bridge_network_subnet: Option<String>,
+    /// `host_network "NAME" { cidr = "10.0.0.0/8" }`: addresses that jobs may ask for by name.
+    pub host_network: BTreeMap<String, HostNetworkBlock>,
+    /// Cores that jobs may reserve, as `0-3,8`; all that noded may run on unless given.
+    pub reservable_cores: Option<String>,
     /// Host paths that an `exec` task sees, read-only; Nomad's `chroot_env` default unless given.
     pub chroot_paths: Option<Vec<PathBuf>>,
     /// Files and directories that no `exec` task sees, besides the daemons' own.
@@ -138,6 +148,18 @@ pub struct HostVolumeBlock {
     /// Whether tasks may only read it; `false` unless given.
     #[serde(default)]
     pub read_only: bool,
+}
+
+/// Addresses of the host under a name. At least one of `cidr` and `interface` is given.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HostNetworkBlock {
+    /// The block that the addresses are in; all unless given.
+    pub cidr: Option<String>,
+    /// The interface that they are on; all unless given.
+    pub interface: Option<String>,
+    /// Their ports that are not for allocations: `22,80,8500-8600`.
+    pub reserved_ports: String,
 }
 
 impl ConfigFile {

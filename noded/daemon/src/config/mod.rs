@@ -1,7 +1,9 @@
 //! `noded --config FILE`: the file as written ([`ConfigFile`]), and what it comes to ([`Config`]).
 
+mod bridge;
 mod drivers;
 mod file;
+mod networks;
 mod ranges;
 mod reload;
 mod upkeep;
@@ -15,17 +17,21 @@ use noded_keeper::client::Starter;
 use noded_keeper::paths::DEFAULT_RUNTIME_DIRECTORY;
 use protocol_transport::{Region, Secret};
 
+pub use bridge::{NetworkBlock, NetworkSettings};
 pub use drivers::{DENIED_GIDS, DENIED_UIDS, DriverSettings, Drivers, HOST_IPC, HOST_PIDS};
 pub use file::{
-    ConfigFile, DriverBlock, HostVolumeBlock, ParseError, PluginBlock, ReservedBlock, TlsBlock,
+    ConfigFile, DriverBlock, HostNetworkBlock, HostVolumeBlock, ParseError, PluginBlock,
+    ReservedBlock, TlsBlock,
 };
+pub use networks::HostNetworkFilter;
+use networks::host_networks;
 pub use ranges::Ranges;
 pub use reload::{LiveConfig, Reload, reload};
 pub use upkeep::Upkeep;
 use values::{
     absolute, cgroup_base, chroot_paths, dynamic_ports, host_name, host_volumes, join_token,
-    keeper_binary, kill_timeout_max, log_level, masked_paths, reserved, servers, task_open_files,
-    task_pids_max,
+    keeper_binary, kill_timeout_max, log_level, masked_paths, reservable_cores, reserved, servers,
+    task_open_files, task_pids_max,
 };
 
 /// Where a server on the same host has its configuration, keys and state, as docs/install.md and
@@ -78,6 +84,12 @@ pub struct Config {
     pub keeper_starter: Starter,
     /// Directories that jobs may mount by name.
     pub host_volumes: BTreeMap<String, HostVolumeBlock>,
+    /// The addresses of networks of mode bridge.
+    pub network: NetworkSettings,
+    /// Host networks by name, besides the default one.
+    pub host_networks: BTreeMap<String, HostNetworkFilter>,
+    /// Cores that jobs may reserve; `None` for all.
+    pub reservable_cores: Option<Ranges>,
     /// Host paths that an `exec` task sees.
     pub chroot_paths: Vec<PathBuf>,
     /// Files and directories that no `exec` task sees, besides [`Config::own_paths`].
@@ -190,10 +202,7 @@ impl Config {
             name: file.name.clone().unwrap_or_else(host_name),
             region,
             datacenter: file.datacenter.clone().unwrap_or_else(|| "dc1".to_owned()),
-            node_pool: file
-                .node_pool
-                .clone()
-                .unwrap_or_else(|| "default".to_owned()),
+            node_pool: node_pool(file.node_pool.clone())?,
             node_class: file.node_class.clone().unwrap_or_default(),
             data_dir,
             run_dir,
@@ -207,6 +216,12 @@ impl Config {
             keeper_starter: Starter::Client,
             upkeep: Upkeep::from_file(&file)?,
             host_volumes: host_volumes(file.host_volume)?,
+            network: NetworkSettings::from_file(
+                &file.network,
+                file.bridge_network_subnet.as_deref(),
+            )?,
+            host_networks: host_networks(file.host_network)?,
+            reservable_cores: reservable_cores(file.reservable_cores.as_deref())?,
             chroot_paths: chroot_paths(file.chroot_paths)?,
             masked_paths: masked_paths(file.masked_paths)?,
             task_open_files: task_open_files(file.task_open_files)?,
@@ -278,6 +293,20 @@ impl Config {
     pub fn node_dir(&self) -> PathBuf {
         self.data_dir.join("node")
     }
+}
+
+/// Servers refuse a node in any other pool.
+fn node_pool(named: Option<String>) -> Result<String, ConfigError> {
+    let name = named.unwrap_or_else(|| "default".to_owned());
+    let allowed = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_');
+    if name == "all" {
+        return Err(invalid("node_pool", "no node is in the pool \"all\""));
+    }
+    if name.is_empty() || name.len() > 128 || !name.bytes().all(allowed) {
+        let problem = format!("{name:?} is not 1 to 128 letters, digits, hyphens or underscores");
+        return Err(invalid("node_pool", problem));
+    }
+    Ok(name)
 }
 
 fn invalid(field: &str, problem: impl std::fmt::Display) -> ConfigError {

@@ -73,6 +73,8 @@ pub fn reload(old: &Config, new: &Config) -> Reload {
         tls,
         drivers,
         host_volumes,
+        host_networks,
+        reservable_cores,
         chroot_paths,
         masked_paths,
         task_open_files,
@@ -87,6 +89,7 @@ pub fn reload(old: &Config, new: &Config) -> Reload {
         run_dir,
         cgroup_base,
         keeper_binary,
+        network,
         log_json
     );
     Reload {

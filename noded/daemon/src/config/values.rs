@@ -179,6 +179,13 @@ pub(super) fn host_volumes(
     Ok(given)
 }
 
+pub(super) fn reservable_cores(given: Option<&str>) -> Result<Option<Ranges>, ConfigError> {
+    let highest = u32::from(u16::MAX);
+    given
+        .map(|text| Ranges::parse("reservable_cores", text, highest))
+        .transpose()
+}
+
 pub(super) fn chroot_paths(given: Option<Vec<PathBuf>>) -> Result<Vec<PathBuf>, ConfigError> {
     let Some(paths) = given else {
         return Ok(isolation::default_host_view());

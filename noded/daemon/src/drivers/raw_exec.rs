@@ -57,6 +57,7 @@ impl SandboxedTask for Config {
     fn sandbox(&self, inputs: TaskInputs) -> SandboxSpec {
         let mut spec = SandboxSpec::raw_exec(inputs.layout, &self.program.command);
         spec.identity = inputs.identity;
+        spec.network = inputs.network;
         self.program.enter(&mut spec);
         spec
     }

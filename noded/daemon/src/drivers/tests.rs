@@ -75,7 +75,7 @@ fn a_program_is_read_with_its_arguments() {
     assert_eq!(spec.args, ["-c", "1", "true"]);
     assert_eq!(spec.oom_score_adj, 7);
     assert_eq!(spec.working_directory, PathBuf::from("/w"));
-    assert_eq!(spec.network, Network::Host);
+    assert_eq!(spec.network, Network::Descriptor, "that of its group");
     assert!(
         matches!(spec.root, isolation::Root::Host { .. }),
         "{:?}",

@@ -2,6 +2,7 @@
 
 use isolation::cgroup::{CgroupLimits, MemoryMax};
 use noded_core::effect::StartTask;
+use protocol_model::AllocatedMemoryResources;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -18,15 +19,21 @@ pub(super) fn limits(start: &StartTask, pids_max: u32, memory: bool) -> CgroupLi
         return limits;
     };
     limits.cpu_weight = Some(cpu_weight(given.cpu.cpu_shares));
+    limits.cpus.clone_from(&given.cpu.reserved_cores);
     if memory {
-        let bytes = |mib: i64| u64::try_from(mib).unwrap_or(0).saturating_mul(MIB);
-        let (reserved, most) = (given.memory.memory_mb, given.memory.memory_max_mb);
-        let ceiling = if most > 0 { most } else { reserved };
-        limits.memory_max_bytes = (ceiling > 0).then(|| bytes(ceiling));
-        limits.memory_low_bytes = (most > 0).then(|| bytes(reserved));
-        limits.swap_max = (ceiling > 0).then_some(MemoryMax::Bytes(0));
+        limit_memory(&mut limits, &given.memory);
     }
     limits
+}
+
+/// A `memory_max` of 0 is the reserved memory, -1 is no limit: the task may use what the node has.
+fn limit_memory(limits: &mut CgroupLimits, given: &AllocatedMemoryResources) {
+    let bytes = |mib: i64| u64::try_from(mib).unwrap_or(0).saturating_mul(MIB);
+    let (reserved, most) = (given.memory_mb, given.memory_max_mb);
+    let ceiling = if most == 0 { reserved } else { most };
+    limits.memory_max_bytes = (ceiling > 0).then(|| bytes(ceiling));
+    limits.memory_low_bytes = (most != 0).then(|| bytes(reserved));
+    limits.swap_max = (ceiling > 0).then_some(MemoryMax::Bytes(0));
 }
 
 /// From shares (2 to 262144, as MHz are taken for) to `cpu.weight` (1 to 10000), as all container
@@ -41,6 +48,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
+    use noded_core::effect::TaskNetwork;
     use noded_core::{AllocSpec, RunEpoch, RunKey};
     use protocol_model::AllocId;
 
@@ -68,6 +76,7 @@ mod tests {
                 config: serde_json::Map::new(),
                 user: String::new(),
                 environment: BTreeMap::new(),
+                network: TaskNetwork::default(),
             };
             let limits = limits(&start, 100, memory);
             (limits.pids_max, limits.memory_max_bytes)
@@ -76,6 +85,29 @@ mod tests {
         assert_eq!(of(false, "main"), (Some(100), None));
         // Also one that has no resources of its own.
         assert_eq!(of(true, "other"), (Some(100), None));
+    }
+
+    #[test]
+    fn memory_max_is_the_limit_and_the_reserved_memory_is_protected() {
+        let of = |memory_mb, memory_max_mb| {
+            let mut limits = CgroupLimits::default();
+            let given = AllocatedMemoryResources {
+                memory_mb,
+                memory_max_mb,
+            };
+            limit_memory(&mut limits, &given);
+            let CgroupLimits {
+                memory_max_bytes,
+                memory_low_bytes,
+                swap_max,
+                ..
+            } = limits;
+            (memory_max_bytes, memory_low_bytes, swap_max.is_some())
+        };
+        let (low, high) = (Some(64 * MIB), Some(256 * MIB));
+        assert_eq!(of(64, 0), (low, None, true));
+        assert_eq!(of(64, 256), (high, low, true));
+        assert_eq!(of(64, -1), (None, low, false), "no limit");
     }
 
     #[test]

@@ -9,8 +9,9 @@
 
 mod limits;
 mod masks;
-mod networks;
+mod names;
 mod prepare;
+mod prepare_alloc;
 mod sandbox;
 mod start;
 mod teardown;
@@ -36,9 +37,9 @@ use crate::config::LiveConfig;
 use crate::drivers::{OwnRuns, own_runs};
 use crate::input::Input;
 use crate::keeper_link::{CallError, KeeperHandle};
+use crate::networks::Networks;
 use crate::os_signal;
 
-pub use networks::{NetworkError, Networks};
 pub use sandbox::{KeptSandbox, SandboxStore};
 
 /// Effects that may block at the same time: half of the threads that may, so that a disk that hangs
@@ -60,7 +61,7 @@ pub struct Executor {
     /// What running tasks were started with.
     pub sandboxes: SandboxStore,
     own: BTreeMap<&'static str, Box<dyn OwnRuns>>,
-    networks: Networks,
+    pub(crate) networks: Networks,
     blocking: Semaphore,
 }
 
@@ -72,11 +73,12 @@ impl Executor {
         hierarchy: Hierarchy,
         keeper: KeeperHandle,
         sandboxes: SandboxStore,
+        networks: Networks,
         inputs: &mpsc::Sender<Input>,
     ) -> Self {
         Self {
             paths: RuntimePaths::new(&config.now().run_dir),
-            networks: Networks::below(&config.now().run_dir),
+            networks,
             config,
             allocs,
             hierarchy,
@@ -90,15 +92,11 @@ impl Executor {
     /// Does what an effect of an allocation's lane says.
     pub async fn execute(self: &Arc<Self>, effect: Effect) -> Vec<Event> {
         match effect {
-            Effect::BuildAllocDirectory { spec } => {
+            Effect::PrepareAlloc { spec, hooks } => {
                 let alloc = spec.id();
-                let built = self.blocking(move |own| own.allocs.build(alloc)).await;
-                let event = match built {
-                    Ok(()) => AllocEvent::DirectoryBuilt,
-                    Err(error) => AllocEvent::DirectoryFailed {
-                        message: chain(&error),
-                    },
-                };
+                let event = self
+                    .blocking(move |own| own.prepare_alloc(&spec, &hooks))
+                    .await;
                 vec![Event::Alloc { alloc, event }]
             }
             Effect::RetireAlloc { alloc } => {
@@ -119,7 +117,12 @@ impl Executor {
                 let run = task.run.clone();
                 match self.start(*task).await {
                     // Keeper's event says that it started.
-                    Ok(()) => Vec::new(),
+                    Ok(None) => Vec::new(),
+                    Ok(Some(message)) => {
+                        let kind = TaskEventKind::Driver;
+                        let event = RunEvent::Message { kind, message };
+                        vec![Event::Run { run, event }]
+                    }
                     Err(failed) => vec![Event::Run {
                         run,
                         event: failed.into(),

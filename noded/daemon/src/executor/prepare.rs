@@ -121,6 +121,7 @@ impl Executor {
         for network in &prepare.spec.group().networks {
             match network.mode() {
                 NetworkMode::Host => {}
+                NetworkMode::Bridge if driver.has(Ability::Processes) => {}
                 NetworkMode::None if driver.has(Ability::NoNetwork) => {}
                 NetworkMode::None => {
                     let able = node.drivers.with(Ability::NoNetwork);
@@ -128,7 +129,14 @@ impl Executor {
                         "network mode none needs a driver with isolation: {able}"
                     )));
                 }
-                NetworkMode::Bridge | NetworkMode::Cni(_) | NetworkMode::Unknown(_) => {
+                NetworkMode::Bridge => {
+                    return Err(Failed::hopeless(format!(
+                        "task {:?} does not support \"bridge\" networking mode: driver {} has no \
+                         process to put into a network",
+                        task.name, task.driver
+                    )));
+                }
+                NetworkMode::Cni(_) | NetworkMode::Unknown(_) => {
                     return Err(Failed::hopeless(format!(
                         "network mode {:?} is not supported by this node",
                         network.mode

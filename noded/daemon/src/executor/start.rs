@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use isolation::cgroup::CgroupLimits;
-use isolation::{Access, Bind, Identity, Network, Resource, ResourceLimit, SandboxSpec};
+use isolation::cgroup::{CPUSET_CPUS, CgroupLimits, Unenforced};
+use isolation::{Access, Bind, Identity, Namespace, Network, Resource, ResourceLimit, SandboxSpec};
 use noded_core::driver::{Ability, TaskRoot};
 use noded_core::effect::StartTask;
+use noded_core::env::core_list;
 use noded_core::env::interpolate::{replace, replace_config};
 use noded_core::event::Recovery;
 use noded_keeper::client::seal_plan;
@@ -34,22 +35,31 @@ const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 /// Variables of noded's own environment that say something about the host rather than about noded.
 const HOST_VARIABLES: [&str; 4] = ["PATH", "LANG", "LC_ALL", "TZ"];
 
+/// A request to keeper for a process.
+struct Spawn {
+    request: Request,
+    descriptors: Vec<OwnedFd>,
+    /// A line for the task's history.
+    message: Option<String>,
+}
+
 impl Executor {
-    /// Asks keeper for a process. Its events tell the rest.
+    /// Asks keeper for a process. Its events tell the rest. Returns a line about limits for the
+    /// task's history, where there is one.
     pub(super) async fn start(
         self: &std::sync::Arc<Self>,
         start: StartTask,
-    ) -> Result<(), StartFailed> {
+    ) -> Result<Option<String>, StartFailed> {
         let node = self.config.now();
         if let Checked::Own = node.drivers.of(&start.driver)?.check(&start.config)?
             && let Some(runs) = self.own.get(start.driver.as_str())
         {
-            return runs.start(start.run, &start.config);
+            return runs.start(start.run, &start.config).map(|()| None);
         }
         let run = start.run.clone();
-        let (request, descriptors) = self.blocking(move |own| own.spawn_request(&start)).await?;
-        match self.keeper.call(request, descriptors).await {
-            Ok(_) => Ok(()),
+        let spawn = self.blocking(move |own| own.spawn_request(&start)).await?;
+        match self.keeper.call(spawn.request, spawn.descriptors).await {
+            Ok(_) => Ok(spawn.message),
             Err(CallError::Refused(refusal)) => Err(refused(&refusal)),
             // noded ends; the next one asks keeper what became of it.
             Err(CallError::ShuttingDown) => {
@@ -60,7 +70,7 @@ impl Executor {
     }
 
     /// Everything that keeper needs. Blocks.
-    fn spawn_request(&self, start: &StartTask) -> Result<(Request, Vec<OwnedFd>), StartFailed> {
+    fn spawn_request(&self, start: &StartTask) -> Result<Spawn, StartFailed> {
         let key = keeper_key(&start.run)
             .ok_or_else(|| StartFailed::hopeless("the task's name is not one for a file"))?;
         let spec = self.sandbox(start)?;
@@ -70,16 +80,22 @@ impl Executor {
             .hierarchy
             .create_task(&path)
             .map_err(|error| StartFailed::possible(&error))?;
+        let limits = self.limits(start)?;
         let unenforced = cgroup
-            .apply_limits(&self.limits(start)?)
+            .apply_limits(&limits)
             .map_err(|error| StartFailed::possible(&error))?;
-        for limit in unenforced {
+        for limit in &unenforced {
             tracing::debug!(run = %start.run, "{limit}");
         }
+        let message = unpinned(&limits, &unenforced);
         let sealed = seal_plan(&plan).map_err(|error| StartFailed::possible(&error))?;
         let mut descriptors = vec![sealed];
         let network = if spec.network == Network::Descriptor {
-            let network = self.networks.of(start.run.alloc);
+            let alloc = start.run.alloc;
+            let network = match mode(start) {
+                NetworkMode::None => self.networks.without_network(alloc),
+                _ => self.networks.prepared(alloc),
+            };
             descriptors.push(network.map_err(|error| StartFailed::possible(&error))?);
             Some(1)
         } else {
@@ -109,7 +125,11 @@ impl Executor {
             start_timeout_ms: START_TIMEOUT_MS,
             key,
         });
-        Ok((request, descriptors))
+        Ok(Spawn {
+            request,
+            descriptors,
+            message,
+        })
     }
 
     fn sandbox(&self, start: &StartTask) -> Result<SandboxSpec, StartFailed> {
@@ -141,6 +161,9 @@ impl Executor {
             soft: Some(node.task_open_files),
             hard: None,
         }];
+        if spec.namespaces.contains(&Namespace::Uts) && !start.network.hostname.is_empty() {
+            spec.hostname = Some(start.network.hostname.clone());
+        }
         spec.env = environment(host, &start.environment, task.denied_variables());
         Ok(spec)
     }
@@ -166,8 +189,10 @@ impl Executor {
 
     /// What a task with a root of its own sees of the host.
     fn view(&self, node: &Config, start: &StartTask) -> Result<HostPaths, StartFailed> {
-        let (paths, binds) = (node.chroot_paths.clone(), self.binds(start)?);
-        let masked = masks(node, &paths, &binds).map_err(StartFailed::hopeless)?;
+        let (paths, volumes) = (node.chroot_paths.clone(), self.binds(start)?);
+        let masked = masks(node, &paths, &volumes).map_err(StartFailed::hopeless)?;
+        // Ours, and so never hidden. A volume that covers one of them is the job's own choice.
+        let binds = [self.name_files(start)?, volumes].concat();
         Ok(HostPaths {
             paths,
             binds,
@@ -197,10 +222,10 @@ impl Executor {
                 if !matches!(request.volume_type.as_str(), "" | "host") {
                     return Err(missing("only host volumes are supported"));
                 }
-                let volume = config
-                    .host_volumes
-                    .get(&request.source)
-                    .ok_or_else(|| missing("this node has no such host volume"))?;
+                let source = request.source_of(start.spec.alloc().index());
+                let volume = config.host_volumes.get(&source).ok_or_else(|| {
+                    missing(&format!("this node has no such host volume as {source:?}"))
+                })?;
                 let read_only =
                     volume.read_only || request.read_only || mount.read_only.unwrap_or(false);
                 Ok(Bind {
@@ -217,6 +242,17 @@ impl Executor {
     }
 }
 
+/// Cores that are reserved for a task in vain: the node gives them to no other task's reservation,
+/// but cannot keep processes on them.
+fn unpinned(limits: &CgroupLimits, unenforced: &[Unenforced]) -> Option<String> {
+    unenforced.iter().find(|it| it.limit == CPUSET_CPUS)?;
+    let cores = core_list(&limits.cpus);
+    Some(format!(
+        "reserved cores {cores}: the task is not pinned to them, because this host has no cpuset \
+         controller"
+    ))
+}
+
 /// The tasks of an allocation share its directory by a group of its own; root needs none.
 fn in_group(identity: Identity, group: u32) -> Identity {
     let Identity::User {
@@ -231,17 +267,16 @@ fn in_group(identity: Identity, group: u32) -> Identity {
     Identity::User { uid, gid, groups }
 }
 
+/// The kind of the group's network; a group has one at most.
+pub(super) fn mode(start: &StartTask) -> NetworkMode<'_> {
+    let network = start.spec.group().networks.first();
+    network.map_or(NetworkMode::Host, |network| network.mode())
+}
+
 fn network(start: &StartTask) -> Network {
-    let isolated = start
-        .spec
-        .group()
-        .networks
-        .iter()
-        .any(|network| network.mode() == NetworkMode::None);
-    if isolated {
-        Network::Descriptor
-    } else {
-        Network::Host
+    match mode(start) {
+        NetworkMode::None | NetworkMode::Bridge => Network::Descriptor,
+        NetworkMode::Host | NetworkMode::Cni(_) | NetworkMode::Unknown(_) => Network::Host,
     }
 }
 

@@ -1,6 +1,8 @@
 //! The computed class: nodes of one class are feasible for the same jobs. Properties whose name
 //! begins with `unique.` are left out (Nomad's rule).
 
+use std::collections::BTreeSet;
+
 use protocol_model::Node;
 use sha2::{Digest, Sha256};
 
@@ -30,6 +32,11 @@ pub(super) fn of(node: &Node) -> String {
     }
     for (name, volume) in &node.host_volumes {
         add(&["volume", name, if volume.read_only { "ro" } else { "rw" }]);
+    }
+    // Their addresses are the node's own.
+    let networks: BTreeSet<&str> = node.node_resources.host_networks().collect();
+    for name in networks {
+        add(&["host_network", name]);
     }
     format!("v1:{}", &hex(&hash.finalize())[..32])
 }

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use protocol_error_chain::chain;
 use protocol_model::Node;
 use rustix::fs::StatVfs;
 
-use super::{network, set};
+use super::set;
+use crate::networks::Availability;
 
 /// Bytes and inodes of a file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -67,24 +67,10 @@ pub(super) fn add_attributes(node: &mut Node) {
     }
 }
 
-pub(super) fn add_network(node: &mut Node) {
-    let found = match netns::default_interface() {
-        Ok(found) => found,
-        Err(error) => {
-            tracing::warn!(error = %chain(&error), "the default route cannot be read");
-            None
-        }
-    };
-    let reachable = found.and_then(|found| Some((found.link.name, found.address?)));
-    // A host without a route still runs tasks, which reach each other on the loopback.
-    let (device, ip) = match reachable {
-        Some((device, address)) => (device, address.to_string()),
-        None => ("lo".to_owned(), "127.0.0.1".to_owned()),
-    };
-    set(node, "unique.network.ip-address", &ip);
-    let width = if ip.contains(':') { 128 } else { 32 };
-    let cidr = format!("{ip}/{width}");
-    node.node_resources.networks = vec![network(&device, &ip, &cidr)];
+/// The scheduler looks for this where a group asks for the mode.
+pub(super) fn add_bridge(node: &mut Node, bridge: &Availability) {
+    let present = *bridge == Availability::Present;
+    set(node, "network.mode.bridge", present);
 }
 
 fn os_release(text: &str, key: &str) -> Option<String> {

@@ -6,6 +6,7 @@ mod class;
 mod cpu;
 mod host;
 pub(crate) mod last;
+mod networks;
 pub(crate) mod refresh;
 pub(crate) mod runtime;
 
@@ -14,15 +15,15 @@ use std::path::Path;
 use isolation::enforcement::{CgroupMode, Enforcement, enforcement};
 use noded_core::driver::Ability;
 use protocol_model::{
-    DriverInfo, HostVolume, NetworkResource, Node, NodeCpuResources, NodeDiskResources,
-    NodeMemoryResources, NodeReservedResources, NodeResources, ReservedCpuResources,
-    ReservedNetworkResources,
+    DriverInfo, HostVolume, Node, NodeCpuResources, NodeDiskResources, NodeMemoryResources,
+    NodeReservedResources, NodeResources, ReservedCpuResources, ReservedNetworkResources,
 };
 
 use crate::clock;
 use crate::config::{Config, Switch};
 use crate::file_io::Engine;
 use crate::identity::NodeIdentity;
+use crate::networks::Availability;
 
 /// The release of Nomad whose API and job files we follow: jobs constrain on it.
 const NOMAD_VERSION: &str = "1.10.0";
@@ -56,6 +57,7 @@ pub fn fingerprint(
     config: &Config,
     identity: &NodeIdentity,
     engine: Engine,
+    bridge: &Availability,
 ) -> Result<Fingerprint, HostError> {
     let enforcement = enforcement(&config.cgroup_base);
     if !enforcement.root {
@@ -81,10 +83,11 @@ pub fn fingerprint(
         })
         .collect();
     add_versions(&mut node, engine);
-    add_processors(&mut node);
+    add_processors(&mut node, config);
     add_memory_and_disk(&mut node, &config.data_dir);
     host::add_attributes(&mut node);
-    host::add_network(&mut node);
+    networks::add(&mut node, &config.host_networks);
+    host::add_bridge(&mut node, bridge);
     add_enforcement(&mut node, &enforcement);
     set(&mut node, "drover.task_pids_max", config.task_pids_max);
     set(&mut node, "drover.task_open_files", config.task_open_files);
@@ -113,11 +116,15 @@ fn add_versions(node: &mut Node, engine: Engine) {
     set(node, "io_uring", engine == Engine::Ring);
 }
 
-fn add_processors(node: &mut Node) {
+fn add_processors(node: &mut Node, config: &Config) {
     let cpu = cpu::look();
+    let mut reservable = cpu.usable.clone();
+    if let Some(allowed) = &config.reservable_cores {
+        reservable.retain(|core| allowed.contains(u32::from(*core)));
+    }
     set(node, "cpu.arch", cpu.architecture);
     set(node, "cpu.numcores", cpu.cores);
-    set(node, "cpu.reservablecores", cpu.cores);
+    set(node, "cpu.reservablecores", reservable.len());
     set(node, "cpu.frequency", cpu.mhz);
     set(node, "cpu.totalcompute", cpu.total_mhz());
     set(node, "cpu.usablecompute", cpu.total_mhz());
@@ -128,7 +135,7 @@ fn add_processors(node: &mut Node) {
     node.node_resources.cpu = NodeCpuResources {
         cpu_shares: i64::try_from(cpu.total_mhz()).unwrap_or(i64::MAX),
         total_cpu_cores: cores,
-        reservable_cpu_cores: (0..cores).collect(),
+        reservable_cpu_cores: reservable,
     };
 }
 
@@ -228,17 +235,6 @@ fn reserved(config: &Config) -> NodeReservedResources {
         networks: ReservedNetworkResources {
             reserved_host_ports: reserved.reserved_ports.clone(),
         },
-    }
-}
-
-/// One interface of the node.
-fn network(device: &str, ip: &str, cidr: &str) -> NetworkResource {
-    NetworkResource {
-        mode: "host".to_owned(),
-        device: device.to_owned(),
-        ip: ip.to_owned(),
-        cidr: cidr.to_owned(),
-        ..NetworkResource::default()
     }
 }
 

@@ -23,10 +23,7 @@ pub(crate) fn settle(previous: &Node, mut fresh: Node, held_mib: i64) -> Node {
                 fresh.attributes.insert(name.to_owned(), value.clone());
             }
         }
-        fresh
-            .node_resources
-            .cpu
-            .clone_from(&previous.node_resources.cpu);
+        fresh.node_resources.cpu.cpu_shares = previous.node_resources.cpu.cpu_shares;
     }
     keep_update_times(previous, &mut fresh);
     add_held(&mut fresh, held_mib);

@@ -37,7 +37,7 @@ fn looked_with(more: &str) -> Option<Fingerprint> {
         id: NodeId::from_u128(1),
         secret: [0; 32],
     };
-    match fingerprint(&config, &identity, Engine::Plain) {
+    match fingerprint(&config, &identity, Engine::Plain, &Availability::Present) {
         Ok(found) => Some(found),
         Err(error) => {
             eprintln!("skipped: {error}");

@@ -286,7 +286,7 @@ impl Running {
                 self.send(attempt, Outbound::Message(message));
             }
             Effect::TendLeases { extend, end } => self.lanes.tend_leases(extend, end),
-            effect @ (Effect::BuildAllocDirectory { .. }
+            effect @ (Effect::PrepareAlloc { .. }
             | Effect::RetireAlloc { .. }
             | Effect::DestroyAlloc { .. }
             | Effect::PrepareTask(_)

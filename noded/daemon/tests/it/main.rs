@@ -11,6 +11,7 @@ mod isolated;
 mod jobs;
 mod keeper;
 mod node;
+mod placed;
 mod scene;
 mod successors;
 mod upkeep;

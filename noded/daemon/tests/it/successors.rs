@@ -1,6 +1,8 @@
 //! A successor on its predecessor's node, with a real process that is slow to stop.
 
-use protocol_model::{AllocId, Allocation, ClientStatus};
+use std::sync::Arc;
+
+use protocol_model::{AllocId, Allocation, ClientStatus, EphemeralDisk, Job};
 use serde_json::json;
 
 use crate::jobs::{alloc, is, job, output, report, sh, stopped};
@@ -47,4 +49,36 @@ async fn a_successor_waits_for_a_process_that_is_slow_to_stop() {
         "{before:?} {after:?}"
     );
     output(&scene, second, |text| text == "ready\n").await;
+}
+
+/// Counts its runs on the shared disk and in its own directory.
+const COUNTS: &str = "cd $NOMAD_ALLOC_DIR/data; echo run >> runs; cat runs | wc -l; \
+                      cd $NOMAD_TASK_DIR; echo run >> runs; cat runs | wc -l; exec sleep 1000";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sticky_disk_moves_to_the_successor_on_the_same_node() {
+    if !can_run() {
+        return;
+    }
+    for driver in ["raw_exec", "exec"] {
+        let scene = Scene::new();
+        let mut job = Job::clone(&job("counts", driver, &sh(COUNTS), json!({})));
+        job.task_groups[0].ephemeral_disk = Some(EphemeralDisk {
+            sticky: Some(true),
+            ..EphemeralDisk::default()
+        });
+        let job = Arc::new(job);
+        let old = alloc(&job, 1);
+        let (first, second) = (old.id, AllocId::from_u128(2));
+        scene.server.want(old.clone(), &job);
+        output(&scene, first, |text| text == "1\n1\n").await;
+        scene.server.want(stopped(old), &job);
+        let successor = Allocation {
+            previous_allocation: Some(first),
+            ..alloc(&job, 2)
+        };
+        scene.server.want(successor, &job);
+        output(&scene, second, |text| text == "2\n2\n").await;
+        assert!(scene.log().contains("sticky data moved"));
+    }
 }

@@ -9,6 +9,7 @@ mod job;
 mod network;
 mod placement;
 mod policies;
+mod pool;
 mod resources;
 mod service;
 mod task;
@@ -16,6 +17,7 @@ mod template;
 mod volume;
 
 pub(crate) use self::job::JOB;
+pub(crate) use self::pool::NODE_POOL;
 use crate::decode::{DecodedBlock, Problems};
 
 /// One kind of block.

@@ -2,7 +2,7 @@
 
 use super::network::NETWORK;
 use super::placement::{AFFINITY, CONSTRAINT};
-use super::{Schema, block, blocks, labelled, schema, size, text, texts};
+use super::{Kind, Schema, block, blocks, field, labelled, schema, size, text, texts};
 use crate::decode::{DecodedBlock, Problems};
 use serde_json::Value as Json;
 
@@ -12,7 +12,14 @@ pub(super) static RESOURCES: Schema = schema(
         size("cpu", "CPU"),
         size("cores", "Cores"),
         size("memory", "MemoryMB"),
-        size("memory_max", "MemoryMaxMB"),
+        field(
+            "memory_max",
+            "MemoryMaxMB",
+            Kind::Whole {
+                min: -1,
+                max: i64::MAX,
+            },
+        ),
         size("disk", "DiskMB"),
         size("iops", "IOPS"),
         size("secrets", "SecretsMB"),

@@ -12,6 +12,7 @@ mod json_jobs;
 mod language;
 mod open_ends;
 mod places;
+mod pools;
 mod scaling;
 mod structure;
 mod syntax;

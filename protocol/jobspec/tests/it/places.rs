@@ -218,7 +218,7 @@ fn warnings_are_shown_in_both_languages() {
     let hcl = r#"job "a" {
   group "g" {
     network {
-      mode = "bridge"
+      mode = "cni/mine"
       port "http" {
         ignore_collision = true
       }
@@ -258,7 +258,7 @@ fn warnings_are_shown_in_both_languages() {
     insta::assert_snapshot!(shown(hcl), @r##"
     service { <- group "g" > service
     check { <- group "g" > check
-    mode = "bridge" <- group "g" > network mode "bridge"
+    mode = "cni/mine" <- group "g" > network mode "mine"
     ignore_collision = true <- group "g" > network port ignore_collision
     driver = "docker" <- group "g" > task "t" > driver "docker"
     template { <- group "g" > task "t" > template functions
@@ -266,7 +266,7 @@ fn warnings_are_shown_in_both_languages() {
     insta::assert_snapshot!(shown(&job), @r##"
     "Name": "one", <- group "g" > service
     { <- group "g" > check
-    "Mode": "bridge", <- group "g" > network mode "bridge"
+    "Mode": "cni/mine", <- group "g" > network mode "mine"
     "IgnoreCollision": true, <- group "g" > network port ignore_collision
     "Driver": "docker", <- group "g" > task "t" > driver "docker"
     { <- group "g" > task "t" > template functions

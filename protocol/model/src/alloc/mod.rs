@@ -20,6 +20,7 @@ use crate::ids::{AllocId, DeploymentId, EvalId, JobKey, NodeId, SpecHash};
 use crate::instant::UnixNanos;
 use crate::job::Job;
 use crate::metrics::AllocMetric;
+use crate::network::NetworkStatus;
 use crate::nullable;
 use crate::policy::ReschedulePolicy;
 use crate::task_state::{TaskRunState, TaskState};
@@ -145,6 +146,9 @@ pub struct Allocation {
     /// Each task's state.
     #[serde(default, with = "nullable")]
     pub task_states: BTreeMap<String, TaskState>,
+    /// Its own network, as the node reports it; `None` where it shares the node's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_status: Option<Arc<NetworkStatus>>,
     /// Changes of client status that the control plane itself recorded (`unknown` and back):
     /// the only source of "is it reconnecting?".
     #[serde(default, with = "nullable")]
@@ -198,7 +202,12 @@ impl Allocation {
 
     /// The number in its name: `2` of `web.frontend[2]`.
     pub fn index(&self) -> Option<u32> {
-        let name = self.name.strip_suffix(']')?;
+        Self::index_of(&self.name)
+    }
+
+    /// The number in the name of an allocation.
+    pub fn index_of(name: &str) -> Option<u32> {
+        let name = name.strip_suffix(']')?;
         // From the end, byte by byte: the number is short, the name is not.
         let bracket = name.bytes().rposition(|byte| byte == b'[')?;
         name[bracket + 1..].parse().ok()

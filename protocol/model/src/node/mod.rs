@@ -1,16 +1,18 @@
 //! Nodes: the hosts that run `noded`, and what they say about themselves.
 //!
-//! `resources`: what they have. `drain`: how allocations leave them. `stub`: a node's line in a
-//! list.
+//! `resources`: what they have. `networks`: where they are reached. `drain`: how allocations leave
+//! them. `stub`: a node's line in a list.
 //! `reconnect`: how long one that lost all servers may take to be back.
 
 mod drain;
+mod networks;
 pub mod reconnect;
 mod resources;
 mod shown_drivers;
 mod stub;
 
 pub use drain::*;
+pub use networks::*;
 pub use resources::*;
 pub use shown_drivers::ShownDrivers;
 pub use stub::*;
@@ -107,6 +109,9 @@ pub struct Node {
     /// Host volumes by name.
     #[serde(default, with = "nullable")]
     pub host_volumes: BTreeMap<String, HostVolume>,
+    /// Host networks by name. Their addresses are in its resources.
+    #[serde(default, with = "nullable", skip_serializing_if = "BTreeMap::is_empty")]
+    pub host_networks: BTreeMap<String, HostNetwork>,
     /// Whether it is being drained: whether it has a drain strategy ([`Node::set_drain`]).
     #[serde(default)]
     pub drain: bool,
@@ -162,6 +167,7 @@ impl Node {
             computed_class: String::new(),
             drivers: BTreeMap::new(),
             host_volumes: BTreeMap::new(),
+            host_networks: BTreeMap::new(),
             drain: false,
             drain_strategy: None,
             last_drain: None,

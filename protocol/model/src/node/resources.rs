@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::canonical::defaults::HOST_NETWORK;
 use crate::network::NetworkResource;
+use crate::node::{NodeNetworkAddress, NodeNetworkResource};
 use crate::nullable;
 
 /// What a node has.
@@ -18,10 +20,28 @@ pub struct NodeResources {
     /// Network interfaces with addresses.
     #[serde(with = "nullable")]
     pub networks: Vec<NetworkResource>,
+    /// Its interfaces with their addresses, by host network. Nodes of older releases send none.
+    #[serde(with = "nullable", skip_serializing_if = "Vec::is_empty")]
+    pub node_networks: Vec<NodeNetworkResource>,
     /// The lowest port that is handed out on request.
     pub min_dynamic_port: u16,
     /// The highest port that is handed out on request.
     pub max_dynamic_port: u16,
+}
+
+impl NodeResources {
+    /// The addresses of a host network.
+    pub fn addresses<'a>(&'a self, alias: &'a str) -> impl Iterator<Item = &'a NodeNetworkAddress> {
+        let all = self.node_networks.iter().flat_map(|it| &it.addresses);
+        all.filter(move |address| address.alias == alias)
+    }
+
+    /// The names of its host networks besides the default one, repeats included.
+    pub fn host_networks(&self) -> impl Iterator<Item = &str> {
+        let all = self.node_networks.iter().flat_map(|it| &it.addresses);
+        all.map(|address| address.alias.as_str())
+            .filter(|alias| *alias != HOST_NETWORK)
+    }
 }
 
 /// A node's processors.

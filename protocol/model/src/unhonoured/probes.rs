@@ -10,6 +10,7 @@ use crate::resources::Resources;
 use crate::service::Service;
 use crate::task::Task;
 use crate::template::Template;
+use crate::volume::{VolumeMount, VolumeRequest};
 
 /// Drivers that nodes of this release have.
 pub const KNOWN_DRIVERS: [&str; 3] = ["exec", "mock_driver", "raw_exec"];
@@ -59,17 +60,24 @@ pub(super) fn unhonoured_mode(group: &TaskGroup) -> Option<&str> {
         .iter()
         .map(NetworkResource::mode)
         .find_map(|mode| match mode {
-            NetworkMode::Host | NetworkMode::None => None,
-            NetworkMode::Bridge => Some("bridge"),
+            NetworkMode::Host | NetworkMode::None | NetworkMode::Bridge => None,
             NetworkMode::Cni(name) | NetworkMode::Unknown(name) => Some(name),
         })
 }
 
-pub(super) fn unhonoured_host_network(group: &TaskGroup) -> Option<&str> {
-    let mut ports = group.networks.iter().flat_map(NetworkResource::ports);
-    ports
-        .find(|port| !matches!(port.host_network.as_str(), "" | defaults::HOST_NETWORK))
-        .map(|port| port.host_network.as_str())
+pub(super) fn claims_other_volumes(group: &TaskGroup) -> bool {
+    let is_host = |volume: &VolumeRequest| matches!(volume.volume_type.as_str(), "" | "host");
+    let mut volumes = group.volumes.values();
+    volumes.any(|volume| !is_host(volume) || volume.sticky)
+}
+
+pub(super) fn mounts_otherwise(task: &Task) -> bool {
+    let is_private = |mount: &VolumeMount| {
+        let mode = mount.propagation_mode.as_deref();
+        matches!(mode, None | Some("" | "private"))
+    };
+    let mounts = &task.volume_mounts;
+    !mounts.is_empty() && (task.driver != "exec" || !mounts.iter().all(is_private))
 }
 
 pub(super) fn unknown_driver(task: &Task) -> Option<&str> {
@@ -99,12 +107,6 @@ pub(super) fn has_port(group: &TaskGroup, wants: impl Fn(&Port) -> bool) -> bool
     ports.any(wants)
 }
 
-pub(super) fn minds_missing_keys(task: &Task) -> bool {
-    task.templates
-        .iter()
-        .any(|template| template.err_missing_key == Some(true))
-}
-
 pub(super) fn asks(task: &Task, amount: impl Fn(&Resources) -> Option<u64>) -> bool {
     task.resources
         .as_ref()
@@ -128,26 +130,8 @@ pub(super) fn task_has_connect(task: &Task) -> bool {
     has_connect(&task.services)
 }
 
-pub(super) fn has_dns(group: &TaskGroup) -> bool {
-    group.networks.iter().any(|network| network.dns.is_some())
-}
-
-pub(super) fn has_host_name(group: &TaskGroup) -> bool {
-    group
-        .networks
-        .iter()
-        .any(|network| !network.hostname.is_empty())
-}
-
 pub(super) fn is_manual(update: &UpdateStrategy) -> bool {
     update.health_check() == Ok(HealthCheck::Manual)
-}
-
-pub(super) fn is_sticky(group: &TaskGroup) -> bool {
-    group
-        .ephemeral_disk
-        .as_ref()
-        .is_some_and(|disk| disk.sticky == Some(true))
 }
 
 pub(super) fn moves_data(group: &TaskGroup) -> bool {
@@ -167,25 +151,60 @@ pub(super) fn has_functions(task: &Task) -> bool {
     task.templates.iter().any(has_other_functions)
 }
 
-/// Whether a template acts by anything but `{{ env "NAME" }}` and comments, which nodes render.
+/// Functions that ask the cluster, or another one beside it.
+const CLUSTER_FUNCTIONS: &[&str] = &[
+    "caLeaf",
+    "caRoots",
+    "connect",
+    "datacenters",
+    "key",
+    "keyExists",
+    "keyOrDefault",
+    "ls",
+    "node",
+    "nodes",
+    "nomadService",
+    "nomadServices",
+    "nomadVar",
+    "nomadVarExists",
+    "nomadVarList",
+    "nomadVarListSafe",
+    "pkiCert",
+    "plugin",
+    "safeLs",
+    "safeTree",
+    "secret",
+    "secrets",
+    "service",
+    "services",
+    "sockaddr",
+    "tree",
+    "writeToFile",
+];
+
+/// Whether an action of the template names a function that nodes cannot evaluate.
 fn has_other_functions(template: &Template) -> bool {
-    let left = template.left_delim();
-    template.embedded_tmpl().split(left).skip(1).any(|after| {
-        let action = after.trim_start_matches('-').trim_start();
-        !action.starts_with("/*") && !action.starts_with("env ")
-    })
+    let right = template.right_delim.as_deref().filter(|d| !d.is_empty());
+    let actions = template
+        .embedded_tmpl()
+        .split(template.left_delim())
+        .skip(1);
+    let actions = actions.filter_map(|after| after.split(right.unwrap_or("}}")).next());
+    actions
+        .filter(|action| !action.trim_start_matches(['-', ' ']).starts_with("/*"))
+        .any(|action| {
+            // Every second part is inside quotes.
+            let code = action.split(['"', '`']).step_by(2);
+            let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '$');
+            code.flat_map(|code| code.split(|c| !is_part(c)))
+                .any(|word| CLUSTER_FUNCTIONS.contains(&word))
+        })
 }
 
 pub(super) fn renders_again(task: &Task) -> bool {
     task.restart_policy
         .as_ref()
         .is_some_and(|restart| restart.render_templates == Some(true))
-}
-
-pub(super) fn reserves_cores(task: &Task) -> bool {
-    task.resources
-        .as_ref()
-        .is_some_and(|resources| resources.cores() > 0)
 }
 
 pub(super) fn has_devices(task: &Task) -> bool {

@@ -20,11 +20,6 @@ const fn row(block: &'static str, probe: super::Probe, effect: &'static str) -> 
 pub(super) const ROWS: &[Row] = &[
     // --- the job ---
     row(
-        "multiregion",
-        OfJob(|job| job.multiregion.is_some()),
-        "the job runs in this region only",
-    ),
-    row(
         "consul_namespace",
         OfJob(|job| !job.consul_namespace.is_empty()),
         "this release does not speak to Consul",
@@ -37,8 +32,8 @@ pub(super) const ROWS: &[Row] = &[
     // --- groups ---
     row(
         "volume",
-        OfGroup(|group| !group.volumes.is_empty()),
-        "a node is chosen by the names of its host volumes alone: with another kind the group waits",
+        OfGroup(claims_other_volumes),
+        "no node of this release has volumes of another type than host, and none stays with its group",
     ),
     row(
         "service",
@@ -66,16 +61,6 @@ pub(super) const ROWS: &[Row] = &[
         "no node of this release offers it: the group waits",
     ),
     row(
-        "network dns",
-        OfGroup(has_dns),
-        "tasks resolve names as the host does",
-    ),
-    row(
-        "network hostname",
-        OfGroup(has_host_name),
-        "tasks keep the host's name",
-    ),
-    row(
         "network ip",
         OfGroup(fixes_address),
         "the node's own address is used: `device`, `cidr` and `ip` choose nothing",
@@ -101,11 +86,6 @@ pub(super) const ROWS: &[Row] = &[
         "a static port belongs to one allocation of a node",
     ),
     row(
-        "network host_network",
-        NamedGroup(unhonoured_host_network),
-        "nodes have no host network but `default`: a port on another one is placed nowhere",
-    ),
-    row(
         "update stagger",
         GroupOf(staggers_in_vain),
         "updates of a service go on as soon as what they started is healthy",
@@ -129,11 +109,6 @@ pub(super) const ROWS: &[Row] = &[
         "update health_check",
         GroupOf(|job, group| of_system(job, group, is_manual)),
         "a system job is paced by max_parallel and stagger alone: its health is not judged",
-    ),
-    row(
-        "ephemeral_disk sticky",
-        OfGroup(is_sticky),
-        "successors start with an empty disk",
     ),
     row(
         "ephemeral_disk migrate",
@@ -175,7 +150,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "template functions",
         OfTask(has_functions),
-        "this release evaluates `env` only; a task with another function fails its setup",
+        "this release has no variables, services, Consul or Vault; the task fails its setup",
     ),
     row(
         "template wait",
@@ -190,11 +165,6 @@ pub(super) const ROWS: &[Row] = &[
                 .any(|template| template.change_script.is_some())
         }),
         "nothing changes after the first rendering",
-    ),
-    row(
-        "template error_on_missing_key",
-        OfTask(minds_missing_keys),
-        "a variable that is not there is rendered as nothing",
     ),
     row(
         "vault",
@@ -213,8 +183,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         "volume_mount",
-        OfTask(|task| !task.volume_mounts.is_empty()),
-        "only host volumes that the node has are mounted, by the driver exec",
+        OfTask(mounts_otherwise),
+        "volumes are mounted by the driver exec, and with private propagation alone",
     ),
     row(
         "csi_plugin",
@@ -235,11 +205,6 @@ pub(super) const ROWS: &[Row] = &[
         "restart render_templates",
         OfTask(renders_again),
         "templates are rendered once",
-    ),
-    row(
-        "resources cores",
-        OfTask(reserves_cores),
-        "no core is the task's alone: the time that as many cores of its node come to is reserved",
     ),
     row(
         "resources disk",

@@ -41,7 +41,7 @@ pub(super) fn check(job: &Job, group: &TaskGroup, findings: &mut Findings) {
     }
     network::check_group(group, findings);
     service::check_group(group, findings);
-    volume::check_group(group, findings);
+    volume::check_group(job.job_type, group, findings);
     check_max_run_duration(job.job_type, group, findings);
     check_tasks(job, group, findings);
 }

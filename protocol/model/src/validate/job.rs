@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::canonical::defaults;
 use crate::job::{Job, JobType, JobUi};
+use crate::multiregion::{Multiregion, MultiregionRegion, MultiregionStrategy};
 use crate::parameterized::ParameterizedJobConfig;
 use crate::validate::findings::Findings;
 use crate::validate::{
@@ -39,6 +40,11 @@ pub(super) fn check(job: &Job, findings: &mut Findings) {
     if let Some(ui) = &job.ui {
         findings.at("ui", |findings| check_ui(ui, findings));
     }
+    if let Some(multiregion) = &job.multiregion {
+        findings.at("multiregion", |findings| {
+            check_multiregion(multiregion, job.job_type, findings);
+        });
+    }
     if let Some(config) = &job.periodic {
         findings.at("periodic", |findings| {
             periodic::check(job.job_type, config, findings);
@@ -50,6 +56,35 @@ pub(super) fn check(job: &Job, findings: &mut Findings) {
         });
     }
     check_groups(job, findings);
+}
+
+fn check_multiregion(multiregion: &Multiregion, job_type: JobType, findings: &mut Findings) {
+    let mut names = BTreeSet::new();
+    for MultiregionRegion { name, .. } in &multiregion.regions {
+        if name.is_empty() {
+            findings.refuse_at("region", "a region's name is empty");
+        } else if !names.insert(name) {
+            findings.refuse_at("region", format!("{name:?} is listed twice"));
+        }
+    }
+    let Some(strategy) = &multiregion.strategy else {
+        return;
+    };
+    findings.at("strategy", |findings| {
+        if !matches!(&*strategy.on_failure, "" | "fail_all" | "fail_local") {
+            findings.at("on_failure", |findings| {
+                findings.refuse_hint(
+                    format!("{:?} is no reaction to a failure", strategy.on_failure),
+                    "\"fail_all\", \"fail_local\", or none",
+                );
+            });
+        }
+        if job_type != JobType::Service && *strategy != MultiregionStrategy::default() {
+            findings.refuse(format!(
+                "a {job_type} job has no deployments, so that its regions do not wait"
+            ));
+        }
+    });
 }
 
 fn check_identity(job: &Job, findings: &mut Findings) {

@@ -159,14 +159,8 @@ fn check_fixed_number<'a>(port: &'a Port, taken: &mut Taken<'a>, findings: &mut 
     if port.ignore_collision {
         return;
     }
-    let host_network = match port.host_network.as_str() {
-        "" => crate::canonical::defaults::HOST_NETWORK,
-        name => name,
-    };
-    if let Some(owner) = taken
-        .numbers
-        .insert((host_network, port.value), &port.label)
-    {
+    let number = (port.host_network(), port.value);
+    if let Some(owner) = taken.numbers.insert(number, &port.label) {
         findings.refuse_at(
             "static",
             format!("{} is the port {owner:?} already", port.value),

@@ -113,7 +113,9 @@ fn check_resources(resources: &Resources, findings: &mut Findings) {
         );
     }
     let memory_max = resources.memory_max_mb.unwrap_or(0);
-    if memory_max > 0 && memory_max < memory {
+    if memory_max < -1 {
+        findings.refuse_at("memory_max", format!("is {memory_max} MB; -1 is no limit"));
+    } else if memory_max > 0 && memory_max.unsigned_abs() < memory {
         findings.refuse_at(
             "memory_max",
             format!("is {memory_max} MB, less than memory ({memory} MB)"),

@@ -3,17 +3,18 @@
 use std::collections::BTreeSet;
 
 use crate::group::TaskGroup;
+use crate::job::JobType;
 use crate::task::Task;
 use crate::validate::findings::Findings;
 use crate::volume::VolumeRequest;
 
-pub(super) fn check_group(group: &TaskGroup, findings: &mut Findings) {
+pub(super) fn check_group(job_type: JobType, group: &TaskGroup, findings: &mut Findings) {
     let canaries = group.update.as_ref().map_or(0, |update| update.canary());
     for (name, volume) in &group.volumes {
         findings.at(format!("volume {name:?}"), |findings| {
             check_volume(volume, findings);
-            if volume.per_alloc && canaries > 0 {
-                findings.refuse_at("per_alloc", "a canary would have no volume of its own");
+            if volume.per_alloc {
+                check_per_alloc(volume, job_type, canaries, findings);
             }
         });
     }
@@ -39,8 +40,23 @@ fn check_volume(volume: &VolumeRequest, findings: &mut Findings) {
         }
         other => findings.refuse_at("type", format!("must be host or csi, is {other:?}")),
     }
-    if volume.sticky && volume.per_alloc {
-        findings.refuse("sticky and per_alloc exclude each other");
+}
+
+/// Nomad's texts. Every allocation of these jobs and every canary would need a number of its own.
+fn check_per_alloc(
+    volume: &VolumeRequest,
+    job_type: JobType,
+    canaries: u32,
+    findings: &mut Findings,
+) {
+    if matches!(job_type, JobType::System | JobType::Sysbatch) {
+        findings.refuse("volume cannot be per_alloc for system or sysbatch jobs");
+    }
+    if canaries > 0 {
+        findings.refuse("volume cannot be per_alloc when canaries are in use");
+    }
+    if volume.sticky {
+        findings.refuse("volume cannot be per_alloc and sticky");
     }
 }
 

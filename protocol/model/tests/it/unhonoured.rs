@@ -53,12 +53,6 @@ fn every_block_without_effect_is_named_with_its_place() {
             "periodic > time_zone".to_owned(),
         ),
         (
-            json!({"Multiregion": {}}),
-            json!({}),
-            json!({}),
-            "multiregion".to_owned(),
-        ),
-        (
             json!({}),
             json!({"Services": [{}]}),
             json!({}),
@@ -66,19 +60,19 @@ fn every_block_without_effect_is_named_with_its_place() {
         ),
         (
             json!({}),
-            json!({"Networks": [{"Mode": "bridge"}]}),
+            json!({"Networks": [{"Mode": "cni/mine"}]}),
             json!({}),
-            format!("{group}network mode \"bridge\""),
+            format!("{group}network mode \"mine\""),
         ),
         (
             json!({}),
-            json!({"EphemeralDisk": {"Sticky": true}}),
+            json!({"EphemeralDisk": {"Migrate": true}}),
             json!({}),
-            format!("{group}ephemeral_disk sticky"),
+            format!("{group}ephemeral_disk migrate"),
         ),
         (
             json!({}),
-            json!({"Volumes": {"v": {"Type": "host"}}}),
+            json!({"Volumes": {"v": {"Type": "csi"}}}),
             json!({}),
             format!("{group}volume"),
         ),
@@ -115,8 +109,8 @@ fn every_block_without_effect_is_named_with_its_place() {
         (
             json!({}),
             json!({}),
-            json!({"Resources": {"Cores": 1}}),
-            format!("{task}resources cores"),
+            json!({"Resources": {"IOPS": 1}}),
+            format!("{task}resources iops"),
         ),
         (
             json!({}),

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use protocol_model::{
-    ClientStatus, DeploymentId, TaskEvent, TaskEventKind, TaskRunState, TaskState, UnixNanos,
+    ClientStatus, DeploymentId, NetworkStatus, TaskEvent, TaskEventKind, TaskRunState, TaskState,
+    UnixNanos,
 };
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
@@ -16,6 +17,9 @@ use crate::v1;
 
 /// The most tasks that one report may carry: far above any job, below what would hurt.
 pub const REPORT_TASKS_MAX: usize = 256;
+
+/// The most bytes of an address or of an interface's name: above any that a kernel has.
+const NETWORK_WORD_BYTES_MAX: usize = 64;
 
 impl From<ClientStatus> for v1::ClientStatus {
     fn from(status: ClientStatus) -> Self {
@@ -73,6 +77,7 @@ impl From<&AllocReport> for v1::AllocReport {
             task_states,
             health,
             desired_version,
+            network,
         } = report;
         Self {
             alloc_id: id_bytes(id.as_bytes()),
@@ -92,6 +97,7 @@ impl From<&AllocReport> for v1::AllocReport {
             health_at_ns: health.map_or(0, |health| health.at.0),
             desired_version: *desired_version,
             health_deployment_id: health.and_then(|health| judged_for_bytes(health.judged_for)),
+            network: network.as_ref().map(v1::NetworkStatus::from),
         }
     }
 }
@@ -110,6 +116,7 @@ impl TryFrom<v1::AllocReport> for AllocReport {
             health_at_ns,
             desired_version,
             health_deployment_id,
+            network,
         } = message;
         if tasks.len() > REPORT_TASKS_MAX {
             let found = tasks.len();
@@ -151,8 +158,50 @@ impl TryFrom<v1::AllocReport> for AllocReport {
                 judged_for,
             }),
             desired_version,
+            network: network.map(network_status).transpose()?,
         })
     }
+}
+
+impl From<&NetworkStatus> for v1::NetworkStatus {
+    fn from(network: &NetworkStatus) -> Self {
+        // Networks of mode bridge say nothing of name resolution.
+        let NetworkStatus {
+            interface_name,
+            address,
+            address_ipv6,
+            dns: _,
+        } = network;
+        Self {
+            interface: interface_name.clone(),
+            address: address.clone(),
+            address_ipv6: address_ipv6.clone(),
+        }
+    }
+}
+
+fn network_status(message: v1::NetworkStatus) -> Result<NetworkStatus, ConvertError> {
+    let v1::NetworkStatus {
+        interface,
+        address,
+        address_ipv6,
+    } = message;
+    for text in [&interface, &address, &address_ipv6] {
+        if text.len() > NETWORK_WORD_BYTES_MAX {
+            let found = text.len();
+            return Err(ConvertError::TooMany {
+                field: "network",
+                max: NETWORK_WORD_BYTES_MAX,
+                found,
+            });
+        }
+    }
+    Ok(NetworkStatus {
+        interface_name: interface,
+        address,
+        address_ipv6,
+        dns: None,
+    })
 }
 
 fn judged_for_bytes(judged_for: JudgedFor) -> Option<Bytes> {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use prost::Message;
 use protocol_model::{
-    AllocId, ClientStatus, DeploymentId, TASK_EVENTS_MAX, TaskEvent, TaskEventKind, TaskRunState,
-    TaskState, UnixNanos,
+    AllocId, ClientStatus, DeploymentId, NetworkStatus, TASK_EVENTS_MAX, TaskEvent, TaskEventKind,
+    TaskRunState, TaskState, UnixNanos,
 };
 use protocol_wire::convert::{ConvertError, REPORT_TASKS_MAX, without_events};
 use protocol_wire::report::{AllocReport, JudgedFor, ReportedHealth};
@@ -66,6 +66,17 @@ fn task_states() -> impl Strategy<Value = TaskState> {
         )
 }
 
+fn networks() -> impl Strategy<Value = Option<NetworkStatus>> {
+    let network = ("[a-z0-9]{0,15}", "[0-9.]{0,15}", "[0-9a-f:]{0,39}");
+    let network = network.prop_map(|(interface_name, address, address_ipv6)| NetworkStatus {
+        interface_name,
+        address,
+        address_ipv6,
+        dns: None,
+    });
+    prop::option::of(network)
+}
+
 fn reports() -> impl Strategy<Value = AllocReport> {
     let statuses = prop::sample::select(vec![
         ClientStatus::Pending,
@@ -89,10 +100,11 @@ fn reports() -> impl Strategy<Value = AllocReport> {
         ".{0,12}",
         tasks,
         health,
-        any::<u64>(),
+        (any::<u64>(), networks()),
     )
         .prop_map(
-            |(id, revision, client_status, client_description, task_states, health, version)| {
+            |(id, revision, client_status, client_description, task_states, health, last)| {
+                let (version, network) = last;
                 AllocReport {
                     id: AllocId::from_u128(id),
                     revision,
@@ -105,6 +117,7 @@ fn reports() -> impl Strategy<Value = AllocReport> {
                         judged_for,
                     }),
                     desired_version: version,
+                    network,
                 }
             },
         )
@@ -160,6 +173,13 @@ fn nonsense_names_its_field() {
         found,
     };
     assert_eq!(AllocReport::try_from(crowded), Err(error));
+    let mut long = message();
+    long.network = Some(v1::NetworkStatus {
+        address: "1".repeat(65),
+        ..v1::NetworkStatus::default()
+    });
+    let error = AllocReport::try_from(long).expect_err("an address of 65 bytes");
+    assert!(error.to_string().starts_with("network: 65"), "{error}");
 }
 
 #[test]

@@ -96,6 +96,18 @@ fn report() -> v1::AllocReport {
         desired_version: 12,
         // As in the bytes of those that do not know it.
         health_deployment_id: None,
+        network: None,
+    }
+}
+
+fn networked_report() -> v1::AllocReport {
+    v1::AllocReport {
+        network: Some(v1::NetworkStatus {
+            interface: "eth0".into(),
+            address: "172.26.64.2".into(),
+            address_ipv6: "fd00::2".into(),
+        }),
+        ..report()
     }
 }
 
@@ -229,6 +241,19 @@ fn judged_batch() -> Sample {
             class: v1::UpdateClass::Urgent.into(),
             seq: 5,
             allocs: vec![judged_report(id(0xd1)), judged_report(Bytes::new())],
+        })
+    }
+}
+
+/// A batch of one that says its allocation's network.
+fn networked_batch() -> Sample {
+    Sample {
+        variant: "Network",
+        ..sample(v1::StatusBatch {
+            epoch: 8,
+            class: v1::UpdateClass::Urgent.into(),
+            seq: 5,
+            allocs: vec![networked_report()],
         })
     }
 }
@@ -547,6 +572,7 @@ pub(crate) fn samples() -> impl Iterator<Item = Sample> {
         session_samples(),
         heartbeat_samples(),
         report_samples(),
+        vec![networked_batch()],
         bulk_samples(),
         request_samples(),
         server_samples(),

@@ -6,13 +6,15 @@ pub(crate) use change::{WatchFlags, promote};
 
 use clap::{Args, Subcommand};
 use protocol_api::deployments::{ListDeployments, ReadDeployment};
-use protocol_client::Query;
+use protocol_api::jobs::ReadJob;
+use protocol_client::{Client, ClientError, Query};
 use protocol_model::Deployment;
 
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Kind, Length, shown};
 use crate::listing::ShowFlags;
 use crate::monitor::Monitor;
+use crate::output::Colour;
 use crate::render::columns::{Columns, pairs};
 use crate::render::{deployment, word};
 use crate::session::{Clock, Session};
@@ -88,9 +90,16 @@ impl Status {
             let monitor = Monitor::new(session, &client, flags.length());
             return monitor.deployment(id).await;
         }
-        let (clock, title) = (session.clock(), session.out.colour().bold("Deployed"));
-        let render = |found| one(&found, flags.length(), &title, &clock);
         let operation = (&ReadDeployment { id }, &Query::new());
+        let found = client.call(operation.0, operation.1).await?.value;
+        let regions = regions(&client, &found, flags.length()).await?;
+        let view = View {
+            length: flags.length(),
+            colour: session.out.colour(),
+            clock: &session.clock(),
+            regions,
+        };
+        let render = |found| view.one(&found);
         session
             .show(&client, operation, flags.form(), render)
             .await?;
@@ -116,14 +125,53 @@ pub(crate) fn list(deployments: &[Deployment], length: Length) -> String {
     table.render()
 }
 
-/// One deployment with its groups.
-pub(crate) fn one(deployment: &Deployment, length: Length, title: &str, clock: &Clock) -> String {
-    let head = pairs(&[
-        ("ID", shown(&deployment.id.to_string(), length)),
-        ("Job ID", deployment.job_id.clone()),
-        ("Job Version", deployment.job_version.to_string()),
-        ("Status", word(&deployment.status)),
-        ("Description", deployment.status_description.clone()),
-    ]);
-    format!("{head}\n{title}\n{}", deployment::groups(deployment, clock))
+/// The regions of the job of a deployment that is a part of several; nothing where it is the
+/// whole, or its job is gone.
+pub(crate) async fn regions(
+    client: &Client,
+    found: &Deployment,
+    length: Length,
+) -> Result<Option<String>, Failure> {
+    if !found.is_multiregion {
+        return Ok(None);
+    }
+    let id = &found.job_id;
+    let query = Query::new().with("namespace", &found.namespace);
+    match client.call(&ReadJob { id }, &query).await {
+        Ok(job) => Ok(deployment::regions(found, &job.value, length)),
+        Err(ClientError::Status { code: 404, .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// How one deployment is shown.
+pub(crate) struct View<'a> {
+    pub(crate) length: Length,
+    pub(crate) colour: Colour,
+    pub(crate) clock: &'a Clock,
+    /// The regions that it is one part of.
+    pub(crate) regions: Option<String>,
+}
+
+impl View<'_> {
+    /// One deployment with its groups.
+    pub(crate) fn one(&self, found: &Deployment) -> String {
+        let head = pairs(&[
+            ("ID", shown(&found.id.to_string(), self.length)),
+            ("Job ID", found.job_id.clone()),
+            ("Job Version", found.job_version.to_string()),
+            ("Status", word(&found.status)),
+            ("Description", found.status_description.clone()),
+        ]);
+        let groups = deployment::groups(found, self.clock);
+        let regions = self.regions.as_deref();
+        let regions = regions.map(|body| ("Multiregion Deployment", body));
+        let sections = regions.into_iter().chain([("Deployed", &*groups)]);
+        let sections = sections.map(|(title, body)| {
+            let title = self.colour.bold(title);
+            format!("{title}\n{body}")
+        });
+        let parts: Vec<String> = std::iter::once(head).chain(sections).collect();
+        parts.join("\n")
+    }
 }

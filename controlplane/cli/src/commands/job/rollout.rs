@@ -63,12 +63,21 @@ impl Deployments {
         let (length, form) = (self.flags.length(), self.flags.form());
         let id = name.id.as_str();
         if self.latest {
-            let (clock, title) = (session.clock(), session.out.colour().bold("Deployed"));
+            let latest = (&LatestDeployment { id }, &name.query());
+            let regions = match client.call(latest.0, latest.1).await?.value {
+                Some(found) => deployment::regions(&client, &found, length).await?,
+                None => None,
+            };
+            let view = deployment::View {
+                length,
+                colour: session.out.colour(),
+                clock: &session.clock(),
+                regions,
+            };
             let render = |found: Option<Deployment>| match found {
                 None => "No deployment found".to_owned(),
-                Some(found) => deployment::one(&found, length, &title, &clock),
+                Some(found) => view.one(&found),
             };
-            let latest = (&LatestDeployment { id }, &name.query());
             session.show(&client, latest, form, render).await?;
             return Ok(Exit::SUCCESS);
         }

@@ -33,8 +33,9 @@ impl Serialize for AllocShown {
             "TaskStates",
             &ShownTaskStates(&alloc.task_states),
         )?;
-        // Nodes do not report the addresses of network namespaces.
-        set(&mut shown, "NetworkStatus", &())?;
+        if alloc.network_status.is_none() {
+            set(&mut shown, "NetworkStatus", &())?;
+        }
         shown.serialize(serializer)
     }
 }

@@ -32,7 +32,7 @@ impl Serialize for NodeShown {
         // clients ask a server.
         set(&mut shown, "SecretID", "")?;
         set(&mut shown, "TLSEnabled", &false)?;
-        // No plugins or named host networks are part of this release.
+        // No plugins are part of this release.
         for name in ["DrainStrategy", "LastDrain", "HostNetworks"] {
             shown.entry(name).or_insert(Value::Null);
         }
@@ -41,6 +41,9 @@ impl Serialize for NodeShown {
         }
         if let Some(resources) = shown.get_mut("NodeResources") {
             resources["Devices"] = Value::Null;
+            if resources.get("NodeNetworks").is_none() {
+                resources["NodeNetworks"] = Value::Null;
+            }
         }
         if let Some(reserved) = shown.get_mut("ReservedResources") {
             reserved["Cpu"]["ReservedCpuCores"] = Value::Null;
@@ -57,7 +60,10 @@ impl Serialize for NodeShown {
 
 #[cfg(test)]
 mod tests {
-    use protocol_model::{DriverInfo, NodeEvent, NodeId, UnixNanos};
+    use protocol_model::{
+        DriverInfo, HostNetwork, NodeEvent, NodeId, NodeNetworkAddress, NodeNetworkResource,
+        UnixNanos,
+    };
     use serde_json::json;
 
     use super::*;
@@ -109,8 +115,43 @@ mod tests {
         assert!(has(&shown["Drivers"]["exec"], "UpdateTime"), "{shown}");
         assert!(has(&shown["Events"][0], "Details"), "{shown}");
         assert!(has(&shown["NodeResources"], "Devices"), "{shown}");
+        assert!(has(&shown["NodeResources"], "NodeNetworks"), "{shown}");
         let cpu = &shown["ReservedResources"]["Cpu"];
         assert!(has(cpu, "ReservedCpuCores"), "{shown}");
+    }
+
+    #[test]
+    fn host_networks_and_their_addresses_have_nomad_s_names() {
+        let mut node = Node::new(NodeId::from_u128(7), "node-1", "dc1");
+        let network = HostNetwork {
+            name: "lan".to_owned(),
+            cidr: "10.0.0.0/8".to_owned(),
+            interface: String::new(),
+            reserved_ports: "22".to_owned(),
+        };
+        node.host_networks.insert("lan".to_owned(), network);
+        let address = NodeNetworkAddress {
+            family: "ipv4".to_owned(),
+            alias: "lan".to_owned(),
+            address: "10.0.0.7".to_owned(),
+            reserved_ports: "22".to_owned(),
+            gateway: String::new(),
+        };
+        let interface = NodeNetworkResource {
+            mode: "host".to_owned(),
+            device: "eth0".to_owned(),
+            addresses: vec![address],
+            ..NodeNetworkResource::default()
+        };
+        node.node_resources.node_networks.push(interface);
+        let shown = shown(node);
+        let named = json!({"lan": {"Name": "lan", "CIDR": "10.0.0.0/8", "Interface": "",
+            "ReservedPorts": "22"}});
+        assert_eq!(shown["HostNetworks"], named);
+        let interfaces = json!([{"Mode": "host", "Device": "eth0", "MacAddress": "", "Speed": 0,
+            "Addresses": [{"Family": "ipv4", "Alias": "lan", "Address": "10.0.0.7",
+                "ReservedPorts": "22", "Gateway": ""}]}]);
+        assert_eq!(shown["NodeResources"]["NodeNetworks"], interfaces);
     }
 
     #[test]

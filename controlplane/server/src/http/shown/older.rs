@@ -87,7 +87,11 @@ impl Resources {
             total.cpu = total.cpu.saturating_add(task.cpu);
             total.cores = total.cores.saturating_add(task.cores);
             total.memory_mb = total.memory_mb.saturating_add(task.memory_mb);
-            total.memory_max_mb = total.memory_max_mb.saturating_add(task.memory_max_mb);
+            total.memory_max_mb = match (total.memory_max_mb, task.memory_max_mb) {
+                // No limit at all.
+                (-1, _) | (_, -1) => -1,
+                (sum, of_task) => sum.saturating_add(of_task),
+            };
         }
         total
     }

@@ -87,6 +87,25 @@ pub(super) fn drains() -> Vec<(&'static str, Command)> {
     ]
 }
 
+pub(super) fn pools() -> Vec<(&'static str, Command)> {
+    let pool = NodePool {
+        name: "batch".to_owned(),
+        description: "for the night".to_owned(),
+        meta: BTreeMap::from([("owner".to_owned(), "ops".to_owned())]),
+        scheduler: Some(PoolScheduler {
+            algorithm: Some(SchedulerAlgorithm::Spread),
+            memory_oversubscription: Some(true),
+        }),
+        create_index: 0,
+        modify_index: 0,
+    };
+    let name = "batch".to_owned();
+    vec![
+        ("node_pool_upsert", Command::NodePoolUpsert { pool }),
+        ("node_pool_delete", Command::NodePoolDelete { name }),
+    ]
+}
+
 pub(super) fn versions() -> Vec<(&'static str, Command)> {
     let web = job("web", JobType::Service);
     let event = protocol_model::ScalingEvent {

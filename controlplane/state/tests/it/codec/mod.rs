@@ -23,8 +23,9 @@ use controlplane_state::command::{
 };
 use controlplane_state::{
     AclToken, AclTokenKind, Applied, BatchRejected, BatchResult, Collected, Command, Digest,
-    ItemResult, KindChange, MissedResult, Namespace, NodeRejected, NodeRejection, Outcome, Refusal,
-    SchedulerAlgorithm, SchedulerConfig, SessionEpoch, Stamped, UpdateClass, Welcome, WelcomeKind,
+    ItemResult, KindChange, MissedResult, Namespace, NodePool, NodeRejected, NodeRejection,
+    Outcome, PoolScheduler, Refusal, SchedulerAlgorithm, SchedulerConfig, SessionEpoch, Stamped,
+    UpdateClass, Welcome, WelcomeKind,
 };
 use prost::Message as _;
 use protocol_model::{

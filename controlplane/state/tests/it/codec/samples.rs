@@ -175,6 +175,7 @@ pub(super) fn plan_of_many(count: u128) -> PlanApply {
                     score_meta_data: vec![scores(number), scores(number + 1)],
                     allocation_time: Duration::from_nanos(10),
                     coalesced_failures: 11,
+                    ..AllocMetric::default()
                 });
             }
             2 => {}
@@ -383,6 +384,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         super::level_2::versions(),
         super::level_2::periodic(),
         super::level_2::drains(),
+        super::level_2::pools(),
     ]
     .concat()
 }

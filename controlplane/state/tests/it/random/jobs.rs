@@ -135,7 +135,7 @@ pub(super) fn collect_command(cluster: &Harness, step: Step) -> Command {
 
 pub(super) fn odd_command(cluster: &Harness, step: Step) -> Command {
     let incarnation = Incarnation::from_u128(u128::from(step.how) + 1);
-    match step.how % 8 {
+    match step.how % 10 {
         0 | 1 => Command::ClusterInit { incarnation },
         2 => Command::NamespaceDelete {
             name: "default".to_owned(),
@@ -166,6 +166,12 @@ pub(super) fn odd_command(cluster: &Harness, step: Step) -> Command {
             }
         }
         6 => Command::Barrier,
+        7 => Command::NodePoolUpsert {
+            pool: crate::pools::batch(),
+        },
+        8 => Command::NodePoolDelete {
+            name: "batch".to_owned(),
+        },
         _ => Command::NodePurge {
             node: node_of(step),
         },

@@ -83,6 +83,9 @@ pub(super) fn liveness_command(cluster: &mut Harness, step: Step) -> Command {
             // Facts may shrink below what is placed: that is the host's doing.
             facts.node_resources.cpu.cpu_shares = i64::from(step.how % 1500);
             facts.computed_class = format!("v1:{}", step.how % 3);
+            if step.how.is_multiple_of(5) {
+                facts.node_pool = "batch".to_owned();
+            }
             Command::NodeFacts {
                 node,
                 epoch,

@@ -1,17 +1,20 @@
 //! Where inputs begin: the frozen bytes of each format, and what a small cluster leaves behind.
 //!
 //! Here: how files of the repository are found, and the messages. `log`: the control plane's log
-//! and checkpoints. `node`: the keeper's and the journal's. `users`: job files and requests.
+//! and checkpoints. `node`: the keeper's and the journal's.
+//! `network`: answers of the kernel and of nft. `users`: job files and requests.
 
 mod log;
+mod network;
 mod node;
 mod users;
 
 pub(crate) use log::{
     checkpoint_records, checkpoints, entries, histories, outcomes, refusals, segments,
 };
+pub(crate) use network::{netlink_answers, nft_descriptions};
 pub(crate) use node::{journal_files, journals, packets, plans, records, states, streams};
-pub(crate) use users::{job_documents, job_files, requests};
+pub(crate) use users::{job_documents, job_files, requests, templates};
 
 use std::path::{Path, PathBuf};
 

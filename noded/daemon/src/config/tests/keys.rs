@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use netns::Forwarding;
+
 use super::*;
 
 const BASE: [(&str, &str); 3] = [
@@ -126,7 +128,7 @@ const ROOM: [Row; 14] = [
     ),
 ];
 
-const TASKS: [Row; 14] = [
+const TASKS: [Row; 18] = [
     (
         "host_volume.path",
         "host_volume \"v\" { path = \"/7\" }",
@@ -141,6 +143,25 @@ const TASKS: [Row; 14] = [
         "host_volume \"v\" {\n path = \"/7\"\n read_only = true\n}",
         |it| it.host_volumes.get("v").is_some_and(|it| it.read_only),
     ),
+    (
+        "host_network.cidr",
+        "host_network \"n\" { cidr = \"10.0.0.0/8\" }",
+        |it| network(it).is_some_and(|it| it.cidr.is_some() && it.interface.is_none()),
+    ),
+    (
+        "host_network.interface",
+        "host_network \"n\" { interface = \"eth7\" }",
+        |it| network(it).is_some_and(|it| it.interface.as_deref() == Some("eth7")),
+    ),
+    (
+        "host_network.reserved_ports",
+        "host_network \"n\" {\n interface = \"eth7\"\n reserved_ports = \"7\"\n}",
+        |it| network(it).is_some_and(|it| it.reserved_ports == "7"),
+    ),
+    ("reservable_cores", "reservable_cores = \"1-7\"", |it| {
+        let cores = it.reservable_cores.as_ref();
+        cores.is_some_and(|cores| cores.contains(7) && !cores.contains(0))
+    }),
     ("chroot_paths", "chroot_paths = [\"/7\"]", |it| {
         it.chroot_paths == [Path::new("/7")]
     }),
@@ -208,8 +229,30 @@ const LOG: [Row; 2] = [
     }),
 ];
 
+const NETWORK: [Row; 3] = [
+    (
+        "network.ipv4_subnet",
+        "network {\n ipv4_subnet = \"10.7.0.0/16\"\n}",
+        |it| it.network.ipv4_subnet.to_string() == "10.7.0.0/16",
+    ),
+    (
+        "network.forwarding",
+        "network {\n forwarding = \"check\"\n}",
+        |it| it.network.forwarding == Forwarding::Check,
+    ),
+    (
+        "bridge_network_subnet",
+        "bridge_network_subnet = \"10.7.0.0/16\"",
+        |it| it.network.ipv4_subnet.to_string() == "10.7.0.0/16",
+    ),
+];
+
 fn rows() -> Vec<Row> {
-    [&PLACE[..], &SERVERS, &ROOM, &TASKS, &LOG].concat()
+    [&PLACE[..], &SERVERS, &ROOM, &TASKS, &NETWORK, &LOG].concat()
+}
+
+fn network(config: &Config) -> Option<&HostNetworkFilter> {
+    config.host_networks.get("n")
 }
 
 fn denied(config: &Config, driver: &str) -> (bool, bool) {
@@ -229,7 +272,7 @@ fn modes(config: &Config) -> (Switch, Switch) {
 type Block = fn(&str) -> String;
 
 /// A file that is complete with these lines.
-fn with(lines: &str) -> String {
+pub(super) fn with(lines: &str) -> String {
     let rest = BASE.iter().filter(|(key, _)| !lines.starts_with(key));
     let rest: Vec<&str> = rest.map(|(_, text)| *text).collect();
     format!("{}\n{lines}\n", rest.join("\n"))
@@ -247,10 +290,11 @@ fn keys_in(around: Block) -> Vec<String> {
 
 #[test]
 fn every_key_that_the_reader_knows_has_a_row() {
-    let blocks: [(&str, Block); 6] = [
+    let blocks: [(&str, Block); 8] = [
         ("", |key| key.to_owned()),
         ("tls.", |key| format!("tls {{\n {key}\n}}")),
         ("reserved.", |key| format!("reserved {{\n {key}\n}}")),
+        ("network.", |key| format!("network {{\n {key}\n}}")),
         ("driver.", |key| format!("driver \"exec\" {{\n {key}\n}}")),
         ("plugin.config.", |key| {
             format!("plugin \"exec\" {{\n config {{\n {key}\n }}\n}}")
@@ -258,14 +302,19 @@ fn every_key_that_the_reader_knows_has_a_row() {
         ("host_volume.", |key| {
             format!("host_volume \"v\" {{\n {key}\n}}")
         }),
+        ("host_network.", |key| {
+            format!("host_network \"n\" {{\n {key}\n}}")
+        }),
     ];
     // Blocks, which have keys of their own; and the other name of `run_dir`.
     let no_rows = [
         "tls",
         "reserved",
+        "network",
         "driver",
         "plugin",
         "host_volume",
+        "host_network",
         "runtime_dir",
     ];
     let known: BTreeSet<String> = blocks

@@ -144,6 +144,16 @@ fn values_that_could_have_no_effect_are_refused_by_their_key() {
         ("name       = \"n1\"", "name = 5", "`name`: invalid type"),
         (
             "name       = \"n1\"",
+            "node_pool = \"all\"",
+            "`node_pool`: no node is in the pool \"all\"",
+        ),
+        (
+            "name       = \"n1\"",
+            "node_pool = \"a b\"",
+            "`node_pool`: \"a b\" is not",
+        ),
+        (
+            "name       = \"n1\"",
             "name = env.NAME",
             "`name`: a configuration holds plain values",
         ),
@@ -222,4 +232,24 @@ fn the_file_that_the_documentation_shows_is_one() {
         .and_then(|rest| rest.split("```").next());
     let file = ConfigFile::parse(shown.expect("a file")).expect("it reads");
     assert_eq!(file.servers.len(), 3);
+}
+
+#[test]
+fn subnets_that_cannot_be_used_are_named_with_their_key() {
+    for (lines, expected) in [
+        ("network {\n ipv4_subnet = \"x\"\n}", "network.ipv4_subnet"),
+        (
+            "bridge_network_subnet = \"10.0.0.0/31\"",
+            "bridge_network_subnet",
+        ),
+        (
+            "bridge_network_subnet = \"10.7.0.0/16\"\nnetwork {\n ipv4_subnet = \"10.7.0.0/16\"\n}",
+            "bridge_network_subnet",
+        ),
+        ("network {\n forwarding = \"no\"\n}", "network.forwarding"),
+    ] {
+        let lines = format!("{}{lines}\n", keys::with(""));
+        let error = parsed(&lines).unwrap_err();
+        assert!(error.contains(&format!("`{expected}`")), "{error}");
+    }
 }

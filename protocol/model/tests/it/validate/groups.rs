@@ -271,3 +271,34 @@ fn address_modes_of_group_and_task_services_are_valid() {
         assert_eq!(errors(&job), [], "task: {mode}");
     }
 }
+
+#[test]
+fn volumes_of_each_allocation_are_refused_in_nomad_s_words() {
+    assert_refused(vec![
+        (
+            of_group(
+                json!({"Volumes": {"v": {"Type": "host", "Source": "s", "PerAlloc": true,
+                "Sticky": true}}}),
+            ),
+            "group \"web\" > volume \"v\"",
+            "volume cannot be per_alloc and sticky",
+        ),
+        (
+            of_group(
+                json!({"Volumes": {"v": {"Type": "host", "Source": "s", "PerAlloc": true}},
+                "Update": {"Canary": 1}}),
+            ),
+            "group \"web\" > volume \"v\"",
+            "volume cannot be per_alloc when canaries are in use",
+        ),
+        (
+            crate::fixtures::service(
+                json!({"Type": "sysbatch"}),
+                json!({"Volumes": {"v": {"Type": "host", "Source": "s", "PerAlloc": true}}}),
+                json!({}),
+            ),
+            "group \"web\" > volume \"v\"",
+            "volume cannot be per_alloc for system or sysbatch jobs",
+        ),
+    ]);
+}

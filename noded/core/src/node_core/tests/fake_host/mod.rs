@@ -19,7 +19,7 @@ use crate::event::{AllocEvent, Event, Exit, RunEvent, SessionEvent};
 use crate::journal;
 use crate::key::{Attempt, BootId, RunEpoch, RunKey, Watermark};
 use crate::test_support::at;
-use crate::{Durability, NodeCore, Settings};
+use crate::{AllocResources, Durability, NodeCore, Settings};
 
 pub(super) const INCARNATION: Incarnation = Incarnation::from_u128(77);
 
@@ -285,9 +285,11 @@ impl FakeHost {
                 let answer = self.tend_leases(extend, end);
                 self.pending.push_back(Event::Leases(answer));
             }
-            Effect::BuildAllocDirectory { spec } => {
+            Effect::PrepareAlloc { spec, .. } => {
                 self.log.push("directory".to_owned());
-                let event = AllocEvent::DirectoryBuilt;
+                let event = AllocEvent::Prepared {
+                    resources: AllocResources::default(),
+                };
                 self.pending.push_back(Event::Alloc {
                     alloc: spec.id(),
                     event,
