@@ -22,6 +22,7 @@ mod messages;
 mod network;
 mod requests;
 mod segment;
+mod templates;
 mod verdict;
 
 pub use checkpoints::{checkpoint, checkpoint_records};
@@ -34,6 +35,7 @@ pub use messages::wire_message;
 pub use network::{netlink_answer, nft_description};
 pub use requests::http_request;
 pub use segment::log_segment;
+pub use templates::template;
 pub use verdict::Verdict;
 
 /// One decoder under test.
@@ -60,5 +62,6 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("log_segment", log_segment),
     ("netlink_answer", netlink_answer),
     ("nft_description", nft_description),
+    ("template", template),
     ("wire_message", wire_message),
 ];

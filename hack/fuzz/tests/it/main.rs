@@ -124,6 +124,43 @@ const NFT: &[&[u8]] = &[
     b",",
 ];
 
+/// Parts of templates.
+const TEMPLATE: &[&[u8]] = &[
+    b"{{",
+    b"{{- ",
+    b" -}}",
+    b"}}",
+    b"{{end}}",
+    b"{{else}}",
+    b"{{else if 1}}",
+    b"{{range loop 5}}",
+    b"{{range $i, $v := ",
+    b"{{with ",
+    b"{{if ",
+    b"{{define \"a\"}}",
+    b"{{template \"a\" .}}",
+    b"{{block \"b\" .}}",
+    b"{{break}}",
+    b"{{/*",
+    b"*/}}",
+    b"$x := ",
+    b" | ",
+    b"(",
+    b")",
+    b".a.b",
+    b"`",
+    b"\"",
+    b"'",
+    b"printf \"%*d\" ",
+    b"executeTemplate \"a\" ",
+    b"parseYAML `",
+    b"sprig_list ",
+    b"scratch.Set ",
+    b"9223372036854775807",
+    b"-1",
+    b"nil",
+];
+
 macro_rules! targets {
     ($($name:ident: $target:ident, $seeds:expr, $words:expr;)*) => {
         $(#[test]
@@ -153,6 +190,7 @@ targets! {
     no_records_upset_checkpoints: checkpoint_records, seeds::checkpoint_records(), JSON;
     no_text_upsets_the_job_parser: job_file, seeds::job_files(), HCL;
     no_json_upsets_the_job_model: job_document, seeds::job_documents(), JSON;
+    no_text_upsets_the_templates: template, seeds::templates(), TEMPLATE;
     no_request_upsets_the_server: http_request, seeds::requests(), JSON;
     no_packet_upsets_keeper: keeper_packet, seeds::packets(), &[];
     no_plan_upsets_keeper: keeper_plan, seeds::plans(), &[];

@@ -47,6 +47,7 @@ pub(super) const PURE: &[&str] = &[
     "controlplane-scheduler",
     "controlplane-leader",
     "noded-core",
+    "noded-template",
 ];
 
 /// The crate that every other one may use.
@@ -56,6 +57,7 @@ const LEAF: &str = "protocol-error-chain";
 const EXCLUSIVE: &[(&str, &[&str])] = &[
     ("openraft", &["controlplane-raft", "hack-features"]),
     ("tokio-uring", &["noded-daemon", "hack-features"]),
+    ("gotmpl", &["noded-template", "hack-features"]),
 ];
 
 /// Holds every declared dependency of every member against the table.

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use noded_core::driver::TaskRoot;
 use noded_core::effect::{PrepareTask, PreparedTemplate};
+use noded_template::{Delimiters, Dependency, Known, Limits, MissingKey, Outcome, Time};
 use protocol_error_chain::chain;
 use protocol_model::{Task, Template};
 use rustix::fs::OFlags;
@@ -12,7 +13,8 @@ use rustix::fs::OFlags;
 use super::Executor;
 use super::prepare::Failed;
 use crate::alloc_dir::FileAttributes;
-use crate::template::{self, Delimiters, TEMPLATE_BYTES_MAX};
+use crate::clock;
+use crate::template::{self, PASSES_MAX, TEMPLATE_BYTES_MAX};
 
 /// What the `exec` driver shows of its own in every task's root.
 const OWN_MOUNTS: [&str; 5] = ["/alloc", "/dev", "/private", "/proc", "/sys"];
@@ -34,10 +36,8 @@ impl Executor {
                 Failed::hopeless(format!("template {:?}: {problem}", template.dest_path()))
             };
             let text = self.source(prepare, prepared, template).map_err(subject)?;
-            let delimiters =
-                Delimiters::new(template.left_delim(), template.right_delim.as_deref());
-            let rendered = template::render(&text, delimiters, &environment)
-                .map_err(|error| subject(error.to_string()))?;
+            let rendered = self.rendered(prepare, task, template, &text, &environment);
+            let rendered = rendered.map_err(subject)?;
             let attributes = attributes(template).map_err(subject)?;
             let path = Path::new(&prepared.destination);
             if !template.envvars() {
@@ -66,20 +66,86 @@ impl Executor {
             return Ok(template.embedded_tmpl().to_owned());
         };
         let base = self.allocs.path_of(prepare.run.alloc);
-        let below = source_below(&base, source)?;
+        let bytes = self.bytes_of(prepare, source_below(&base, source)?)?;
+        String::from_utf8(bytes).map_err(|_| format!("source {source:?} is not UTF-8"))
+    }
+
+    /// A file beneath the allocation's directory, not followed out of it by links.
+    fn bytes_of(&self, prepare: &PrepareTask, below: &Path) -> Result<Vec<u8>, String> {
+        // Not to wait for a writer, where a task made a pipe of the file.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let file = self
             .allocs
-            .open_beneath(prepare.run.alloc, below, OFlags::RDONLY)
+            .open_beneath(prepare.run.alloc, below, flags)
             .map_err(|error| chain(&error))?;
-        let mut text = String::new();
-        let limit = TEMPLATE_BYTES_MAX as u64 + 1;
-        std::io::Read::take(std::fs::File::from(file), limit)
-            .read_to_string_into(&mut text)
-            .map_err(|error| error.to_string())?;
-        if text.len() > TEMPLATE_BYTES_MAX {
-            return Err(format!("source {source:?} is too large"));
+        let file = std::fs::File::from(file);
+        let about = file.metadata().map_err(|error| error.to_string())?;
+        if !about.is_file() {
+            return Err(format!("{} is not a regular file", below.display()));
         }
-        Ok(text)
+        let mut bytes = Vec::new();
+        let limit = TEMPLATE_BYTES_MAX as u64 + 1;
+        std::io::Read::read_to_end(&mut std::io::Read::take(file, limit), &mut bytes)
+            .map_err(|error| error.to_string())?;
+        if bytes.len() > TEMPLATE_BYTES_MAX {
+            let path = below.display();
+            return Err(format!("{path} is larger than {TEMPLATE_BYTES_MAX} bytes"));
+        }
+        Ok(bytes)
+    }
+
+    /// Renders one template, and again for as long as it names files that it has not had.
+    fn rendered(
+        &self,
+        prepare: &PrepareTask,
+        task: &Task,
+        template: &Template,
+        text: &str,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<String, String> {
+        let template = noded_template::Template {
+            text,
+            delimiters: Delimiters::new(template.left_delim(), template.right_delim.as_deref()),
+            missing_key: match template.err_missing_key {
+                Some(true) => MissingKey::Error,
+                Some(false) | None => MissingKey::Zero,
+            },
+        };
+        let job = prepare.spec.job();
+        let mut known = Known {
+            environment: environment.clone(),
+            namespace: job.namespace.clone(),
+            region: job.region.clone(),
+            now: time(clock::wall().0),
+            ..Known::default()
+        };
+        let base = self.allocs.path_of(prepare.run.alloc);
+        for _ in 0..PASSES_MAX {
+            let outcome = noded_template::render(&template, &known, &Limits::default());
+            let missing = match outcome.map_err(|error| error.to_string())? {
+                Outcome::Rendered(text) => return Ok(text),
+                Outcome::Missing(missing) => missing,
+            };
+            for dependency in missing {
+                let Dependency::File(path) = dependency else {
+                    return Err(format!(
+                        "Missing: {dependency}: this release has no variables and no services"
+                    ));
+                };
+                let below = template::file_below(&base, &task.name, &path).ok_or_else(|| {
+                    format!(
+                        "file {path:?} is in neither the task's directory nor the allocation's \
+                         shared one"
+                    )
+                })?;
+                let bytes = self.bytes_of(prepare, &below);
+                let bytes = bytes.map_err(|problem| format!("file {path:?}: {problem}"))?;
+                known.files.insert(path, bytes);
+            }
+        }
+        Err(format!(
+            "it names new files in each of {PASSES_MAX} renderings"
+        ))
     }
 
     /// A file beneath something that is mounted over it is written, and never seen by the task:
@@ -121,14 +187,11 @@ impl Executor {
     }
 }
 
-/// `Read::read_to_string` under a name that says where to.
-trait ReadInto {
-    fn read_to_string_into(self, text: &mut String) -> std::io::Result<usize>;
-}
-
-impl<R: std::io::Read> ReadInto for R {
-    fn read_to_string_into(mut self, text: &mut String) -> std::io::Result<usize> {
-        self.read_to_string(text)
+/// Nanoseconds since 1970 in parts.
+fn time(nanoseconds: i64) -> Time {
+    Time {
+        seconds: nanoseconds.div_euclid(1_000_000_000),
+        nanoseconds: u32::try_from(nanoseconds.rem_euclid(1_000_000_000)).unwrap_or(0),
     }
 }
 

@@ -107,12 +107,6 @@ pub(super) fn has_port(group: &TaskGroup, wants: impl Fn(&Port) -> bool) -> bool
     ports.any(wants)
 }
 
-pub(super) fn minds_missing_keys(task: &Task) -> bool {
-    task.templates
-        .iter()
-        .any(|template| template.err_missing_key == Some(true))
-}
-
 pub(super) fn asks(task: &Task, amount: impl Fn(&Resources) -> Option<u64>) -> bool {
     task.resources
         .as_ref()
@@ -157,13 +151,54 @@ pub(super) fn has_functions(task: &Task) -> bool {
     task.templates.iter().any(has_other_functions)
 }
 
-/// Whether a template acts by anything but `{{ env "NAME" }}` and comments, which nodes render.
+/// Functions that ask the cluster, or another one beside it.
+const CLUSTER_FUNCTIONS: &[&str] = &[
+    "caLeaf",
+    "caRoots",
+    "connect",
+    "datacenters",
+    "key",
+    "keyExists",
+    "keyOrDefault",
+    "ls",
+    "node",
+    "nodes",
+    "nomadService",
+    "nomadServices",
+    "nomadVar",
+    "nomadVarExists",
+    "nomadVarList",
+    "nomadVarListSafe",
+    "pkiCert",
+    "plugin",
+    "safeLs",
+    "safeTree",
+    "secret",
+    "secrets",
+    "service",
+    "services",
+    "sockaddr",
+    "tree",
+    "writeToFile",
+];
+
+/// Whether an action of the template names a function that nodes cannot evaluate.
 fn has_other_functions(template: &Template) -> bool {
-    let left = template.left_delim();
-    template.embedded_tmpl().split(left).skip(1).any(|after| {
-        let action = after.trim_start_matches('-').trim_start();
-        !action.starts_with("/*") && !action.starts_with("env ")
-    })
+    let right = template.right_delim.as_deref().filter(|d| !d.is_empty());
+    let actions = template
+        .embedded_tmpl()
+        .split(template.left_delim())
+        .skip(1);
+    let actions = actions.filter_map(|after| after.split(right.unwrap_or("}}")).next());
+    actions
+        .filter(|action| !action.trim_start_matches(['-', ' ']).starts_with("/*"))
+        .any(|action| {
+            // Every second part is inside quotes.
+            let code = action.split(['"', '`']).step_by(2);
+            let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '$');
+            code.flat_map(|code| code.split(|c| !is_part(c)))
+                .any(|word| CLUSTER_FUNCTIONS.contains(&word))
+        })
 }
 
 pub(super) fn renders_again(task: &Task) -> bool {

@@ -150,7 +150,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "template functions",
         OfTask(has_functions),
-        "this release evaluates `env` only; a task with another function fails its setup",
+        "this release has no variables, services, Consul or Vault; the task fails its setup",
     ),
     row(
         "template wait",
@@ -165,11 +165,6 @@ pub(super) const ROWS: &[Row] = &[
                 .any(|template| template.change_script.is_some())
         }),
         "nothing changes after the first rendering",
-    ),
-    row(
-        "template error_on_missing_key",
-        OfTask(minds_missing_keys),
-        "a variable that is not there is rendered as nothing",
     ),
     row(
         "vault",

@@ -14,7 +14,7 @@ pub(crate) use log::{
 };
 pub(crate) use network::{netlink_answers, nft_descriptions};
 pub(crate) use node::{journal_files, journals, packets, plans, records, states, streams};
-pub(crate) use users::{job_documents, job_files, requests};
+pub(crate) use users::{job_documents, job_files, requests, templates};
 
 use std::path::{Path, PathBuf};
 

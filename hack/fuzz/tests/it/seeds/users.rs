@@ -15,6 +15,13 @@ pub(crate) fn job_files() -> Vec<Vec<u8>> {
     seeds
 }
 
+/// Templates: the corpus of noded-template.
+pub(crate) fn templates() -> Vec<Vec<u8>> {
+    let files = files("noded/template/tests/corpus", "").into_iter();
+    let templates = files.filter(|(name, _)| name.ends_with(".tmpl"));
+    templates.map(|(_, bytes)| bytes).collect()
+}
+
 /// Jobs in JSON: small ones, and one with every block.
 pub(crate) fn job_documents() -> Vec<Vec<u8>> {
     let json = |job| serde_json::to_vec(&job).expect("a job has a form in JSON");
