@@ -142,14 +142,19 @@ fn phase(
         Some(Difference::Destructive) => true,
         Some(Difference::InPlace) => !alloc.terminal() && !staying.may_stay(alloc),
     };
-    // A failed one stands for the older version as long as nothing took its place: it is tried
-    // again in that version, and the new one is likely to be what mends it.
-    let stands = |alloc: &&Arc<Allocation>| {
-        let ended = alloc.client_terminal() && alloc.next_allocation.is_some();
-        let lost = alloc.client_status == ClientStatus::Lost;
-        !(alloc.server_terminal() || ended || lost || is_canary(alloc))
-            && alloc.job_create_index == job.create_index
+    let of_job =
+        |alloc: &&Arc<Allocation>| !is_canary(alloc) && alloc.job_create_index == job.create_index;
+    let newest = existing.iter().filter(of_job).map(|it| it.job_version);
+    let newest = newest.max();
+    // A failed one stands for the version that ran last as long as nothing took its place: it is
+    // tried again in that version, and the new one is likely to be what mends it.
+    let fails = |alloc: &Allocation| {
+        !alloc.server_terminal()
+            && alloc.client_status != ClientStatus::Lost
+            && alloc.next_allocation.is_none()
+            && Some(alloc.job_version) == newest
     };
+    let stands = |alloc: &&Arc<Allocation>| of_job(alloc) && (!alloc.terminal() || fails(alloc));
     if existing.iter().filter(stands).any(is_replaced) {
         Phase::Trial(wanted, known)
     } else {

@@ -54,6 +54,29 @@ async fn a_job_for_several_regions_runs_in_ours_as_its_block_says() {
     assert_eq!((status, &*text), (400, "can't unblock running deployment"));
 }
 
+/// A file for several regions may leave open which of them it is sent to.
+#[tokio::test]
+async fn a_job_without_a_region_of_its_own_is_registered_in_ours() {
+    let world = World::start_with(|config| {
+        config.region = protocol_transport::Region::parse("eu").expect("a region");
+    })
+    .await;
+    for (region, expected) in [("", Ok(())), ("global", Ok(())), ("us", Err(404))] {
+        let mut job = in_regions(&["eu", "us"]);
+        job["Region"] = json!(region);
+        let answer = world.put("/v1/jobs", json!({ "Job": job })).await;
+        let status = answer
+            .map(|_| ())
+            .map_err(|error| refusal::<()>(Err(error)).0);
+        assert_eq!(status, expected, "{region:?}");
+    }
+    let job = world.get("/v1/job/web").await.expect("registered");
+    assert_eq!(
+        (&job["Region"], &job["Meta"]["of"]),
+        (&json!("eu"), &json!("eu"))
+    );
+}
+
 #[tokio::test]
 async fn a_job_for_other_regions_only_is_refused_with_their_names() {
     let world = World::start().await;

@@ -79,10 +79,8 @@ fn check_multiregion(multiregion: &Multiregion, job_type: JobType, findings: &mu
                 );
             });
         }
-        if job_type != JobType::Service && *strategy != MultiregionStrategy::default() {
-            findings.refuse(format!(
-                "a {job_type} job has no deployments, so that its regions do not wait"
-            ));
+        if job_type == JobType::Batch && *strategy != MultiregionStrategy::default() {
+            findings.refuse("a batch job has no deployments: its regions do not wait");
         }
     });
 }
