@@ -199,7 +199,9 @@ impl Machine for StateMachine {
             Command::EvalsDelete(EvalsDelete::Page(page)) => {
                 let (rows, begun) = (page.rows, Instant::now());
                 let applied = self.state.apply(position.index, stamped);
-                *self.hub.deletion_pace.lock() = Some((rows, begun.elapsed()));
+                let took = begun.elapsed();
+                metrics::histogram!("drover_evals_delete_page_seconds").record(took.as_secs_f64());
+                *self.hub.deletion_pace.lock() = Some((rows, took));
                 applied
             }
             _ => self.state.apply(position.index, stamped),
