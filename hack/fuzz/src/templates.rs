@@ -23,7 +23,7 @@ pub fn template(data: &[u8]) -> Verdict {
     let checked = check(&template, &limits);
     match render(&template, &Known::default(), &limits) {
         Ok(outcome) => {
-            assert!(checked.is_ok(), "what renders is well formed");
+            assert!(checked.is_ok(), "a template that renders is well formed");
             if let Outcome::Rendered(text) = outcome {
                 assert!(text.len() <= limits.output_bytes);
             }

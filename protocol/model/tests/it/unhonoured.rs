@@ -185,11 +185,36 @@ fn a_template_with_its_own_delimiters_is_judged_by_them() {
             json!({}),
             json!({}),
             json!({"Templates": [
-            {"EmbeddedTmpl": "{{ kept }}", "LeftDelim": delimiter, "DestPath": "local/x"}]}),
+            {"EmbeddedTmpl": "{{ key \"a\" }}", "LeftDelim": delimiter, "DestPath": "local/x"}]}),
         )
     };
     assert_eq!(of("[[").len(), 0);
     assert_eq!(of("{{").len(), 1);
+}
+
+#[test]
+fn a_template_is_warned_of_for_functions_of_the_cluster_alone() {
+    let is_warned = |text: &str| {
+        let templates = json!([{"EmbeddedTmpl": text, "DestPath": "local/x"}]);
+        let warnings = paths(json!({}), json!({}), json!({"Templates": templates}));
+        !warnings.is_empty()
+    };
+    for text in [
+        "secret key",
+        "{{ env \"key\" | toLower }}",
+        "{{ .key }}{{ $key := 1 }}{{ $key }}",
+        "{{/* key */}}",
+        "{{ range file \"a\" | parseJSON }}{{ . }}{{ end }}",
+    ] {
+        assert!(!is_warned(text), "{text}");
+    }
+    for text in [
+        "{{- with nomadVar \"a\" }}{{ end }}",
+        "{{ if eq (key `a`) \"b\" }}{{ end }}",
+        "{{ range nomadServices }}{{ end }}",
+    ] {
+        assert!(is_warned(text), "{text}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What users and programs send: job files, jobs, requests.
 
 use controlplane_server::http::requests::readers;
+use hack_fuzz::{Verdict, template};
 use hack_testkit::jobs;
 use protocol_model::JobType;
 use serde_json::{Value, json};
@@ -17,9 +18,15 @@ pub(crate) fn job_files() -> Vec<Vec<u8>> {
 
 /// Templates: the corpus of noded-template.
 pub(crate) fn templates() -> Vec<Vec<u8>> {
-    let files = files("noded/template/tests/corpus", "").into_iter();
-    let templates = files.filter(|(name, _)| name.ends_with(".tmpl"));
-    templates.map(|(_, bytes)| bytes).collect()
+    let files = files("noded/template/tests/corpus", "");
+    // Without data those render that need none; the others are no seeds.
+    let templates = files
+        .into_iter()
+        .filter(|(name, _)| name.ends_with(".tmpl"));
+    let templates = templates.map(|(_, bytes)| bytes);
+    templates
+        .filter(|bytes| template(bytes) == Verdict::Understood)
+        .collect()
 }
 
 /// Jobs in JSON: small ones, and one with every block.
