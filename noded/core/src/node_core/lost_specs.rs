@@ -48,11 +48,15 @@ impl LostSpec {
     }
 
     /// What the control plane has recorded and the journal says of the tasks, as version 0: a
-    /// reason to send it all.
+    /// reason to send it all. One whose task runs is not reported as pending.
     pub(super) fn report(&self, acknowledged: Option<&AckedState>) -> AllocReport {
         let mut states = self.restored.tasks.values();
         let runs = states.any(|task| task.state.state == TaskRunState::Running);
         let status = match (acknowledged, runs) {
+            // The acknowledgement of what came after may not have come to the journal.
+            (Some(acknowledged), true) if acknowledged.client_status == ClientStatus::Pending => {
+                ClientStatus::Running
+            }
             (Some(acknowledged), _) => acknowledged.client_status,
             (None, true) => ClientStatus::Running,
             (None, false) => ClientStatus::Pending,

@@ -7,6 +7,7 @@ use crate::event::ExitStatus;
 use crate::journal;
 use crate::task_runner::Boot;
 use crate::test_support::{job_with_tasks, task};
+use crate::update_batcher::AckedState;
 
 const WEB: AllocId = AllocId::from_u128(1);
 
@@ -113,4 +114,19 @@ fn an_allocation_that_was_purged_is_killed_without_its_specification() {
         let left = journal::replay(host.core.journal_snapshot()).allocs;
         assert!(left.is_empty(), "{left:?}");
     }
+}
+
+#[test]
+fn a_running_allocation_without_specification_is_not_reported_as_pending() {
+    let host = cut_off(Boot::Same);
+    let lost = &host.core.lost_specs[&WEB];
+    let reported = |client_status| {
+        let acknowledged = AckedState {
+            client_status,
+            ..AckedState::default()
+        };
+        lost.report(Some(&acknowledged)).client_status
+    };
+    assert_eq!(reported(ClientStatus::Pending), ClientStatus::Running);
+    assert_eq!(reported(ClientStatus::Failed), ClientStatus::Failed);
 }
