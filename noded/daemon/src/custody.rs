@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use isolation::cgroup::{Hierarchy, Patience, TASKS, TaskPath};
 use isolation::scratch;
+use netns::Obstacle;
 use noded_keeper::client::{Connection, ConnectionError};
 use noded_keeper::keeper::{KeeperError, is_base_used, unfinished_cgroups};
 use noded_keeper::lock::{self, LockError};
@@ -192,6 +193,14 @@ fn delete_table(config: &Config) -> Result<(), NetworkError> {
     let Some(Ok(layout)) = layout else {
         return Ok(());
     };
+    // A host without nftables never had a table of ours.
+    let is_without = |obstacle: &Obstacle| {
+        matches!(obstacle, Obstacle::NftMissing | Obstacle::NftRefused { .. })
+    };
+    let obstacles = netns::obstacles(&layout, config.network.forwarding);
+    if obstacles.is_ok_and(|found| found.iter().any(is_without)) {
+        return Ok(());
+    }
     netns::Table::new(layout)
         .delete()
         .map_err(NetworkError::Table)
