@@ -48,7 +48,7 @@ pub struct Rollouts {
     order: BTreeSet<(Duration, DeploymentId)>,
     /// Nothing is looked at before.
     earliest: Duration,
-    /// Those whose region has its turn. No report is waited for.
+    /// Deployments whose region has its turn. No report is waited for.
     turns: BTreeSet<DeploymentId>,
     /// Why the job of one that failed cannot go back.
     stuck: BTreeMap<DeploymentId, String>,

@@ -38,7 +38,7 @@ pub(crate) struct Rollout {
     current: Option<Arc<Deployment>>,
     /// The one that begins with this plan, or that this plan says the groups of.
     begun: Option<Deployment>,
-    /// Those whose status changes with it.
+    /// Deployments whose status changes with it.
     changed: Vec<DeploymentChange>,
     /// Whether some group still has something to do.
     unfinished: bool,
@@ -226,7 +226,7 @@ impl Rollout {
             .then_some(deployment.id)
     }
 
-    /// What the plan says of deployments: the one that begins, and those that change.
+    /// The deployments of the plan: the one that begins, and the ones that change.
     pub(crate) fn into_plan(mut self) -> (Option<Arc<Deployment>>, Vec<DeploymentChange>) {
         if let Some(current) = self.current.clone()
             && current.status == DeploymentStatus::Running

@@ -147,7 +147,7 @@ pub struct JobTally {
     pub evals: u64,
     /// Evaluations that are not over.
     pub evals_live: u64,
-    /// Those of them that wait for capacity.
+    /// Evaluations of these that wait for capacity.
     pub evals_blocked: u64,
 }
 

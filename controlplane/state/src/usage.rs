@@ -207,8 +207,9 @@ fn addresses_of_default(resources: &NodeResources) -> Vec<IpAddr> {
     addresses
 }
 
-/// `22,80,8500-8600` as numbers, without repeats. What is no port or range is skipped: the node's
-/// own check of its configuration is the place to complain, and a fact must not stop the state.
+/// `22,80,8500-8600` as numbers, without repeats. Words that are no port or range are skipped: the
+/// node's own check of its configuration is the place to complain, and a fact must not stop the
+/// state.
 fn parse_ports(text: &str) -> impl Iterator<Item = u16> + use<> {
     let mut ports = std::collections::BTreeSet::new();
     for part in text.split(',').map(str::trim) {

@@ -107,7 +107,7 @@ impl Table {
         }
     }
 
-    /// Removes mappings. One that is not there is gone already; one whose port has another target
+    /// Removes mappings. An absent one is gone already; one whose port has another target
     /// by now stays.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl Table {
         Ok(mappings)
     }
 
-    /// Removes the table with its rules and mappings. One that is not there is gone already.
+    /// Removes the table with its rules and mappings. An absent table is gone already.
     ///
     /// # Errors
     /// nft is missing or refused.

@@ -1,4 +1,4 @@
-//! What is around a rendering: the files that a template reads, and the environment that it writes.
+//! Around a rendering: the files that a template reads, and the environment that it writes.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};

@@ -59,7 +59,7 @@ pub struct MultiregionRegion {
 pub struct NotForRegion {
     /// The region that it was to be copied for.
     pub region: String,
-    /// Those that it names.
+    /// The regions that it names.
     pub named: Vec<String>,
 }
 

@@ -75,7 +75,7 @@ fn a_version_is_placed_once_its_deployment_runs_whatever_asks_for_it() {
     );
     become_healthy(&mut scene);
     assert_eq!(status(&scene), DeploymentStatus::Successful);
-    // What only this region is about waits for no other: a node is gone.
+    // A lost node concerns only this region, so nothing waits for another one.
     let node = live(&scene)[0].node_id;
     scene.world.silence(node);
     scene.settle(&key("web"));

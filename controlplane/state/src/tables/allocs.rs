@@ -15,7 +15,7 @@ pub(crate) struct AllocTally {
     /// Per task group, by client status.
     pub(crate) groups: BTreeMap<String, GroupTally>,
     pub(crate) all: u64,
-    /// Those that neither side is done with.
+    /// Allocations that neither side is done with.
     pub(crate) live: u64,
     /// The index at which one of them last changed or went, or a later one: that of the checkpoint
     /// which they were read from.

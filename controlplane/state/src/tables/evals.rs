@@ -14,9 +14,9 @@ pub(crate) struct EvalTally {
     /// the next comes; numbers differ from server to server.
     pub(crate) number: u64,
     pub(crate) all: u64,
-    /// Those that are not over.
+    /// Evaluations that are not over.
     pub(crate) live: u64,
-    /// Those of them that wait for capacity.
+    /// Evaluations of these that wait for capacity.
     pub(crate) blocked: u64,
 }
 

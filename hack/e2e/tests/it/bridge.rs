@@ -39,7 +39,7 @@ fn job() -> Value {
     job
 }
 
-/// What the host has for networks of allocations.
+/// The traces of allocations' networks on the host.
 #[derive(Debug, PartialEq, Eq)]
 struct Census {
     links: usize,
@@ -87,7 +87,7 @@ async fn ports(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, u16>> {
     Ok(running.filter_map(port).collect())
 }
 
-/// What answers at a port of the node; asked on the node itself.
+/// The answer at a port of the node, asked on the node itself.
 fn answer(net: &Net, address: IpAddr, port: u16) -> anyhow::Result<String> {
     net.inside(NODE, || {
         let address = SocketAddr::new(address, port);

@@ -273,7 +273,7 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
     job
 }
 
-/// Those that may evict others are beside those that they may, and those that they may not.
+/// Jobs that may evict others are beside jobs that they may evict and jobs that they may not.
 fn priority(kind: Kind) -> i32 {
     match kind {
         Kind::Filler => 20,

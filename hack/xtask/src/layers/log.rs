@@ -35,7 +35,7 @@ pub(super) struct Tally {
     pub(super) failed: usize,
     /// Tests that said why they did not run.
     pub(super) skipped: BTreeMap<String, String>,
-    /// What failed tests said, the first lines of each.
+    /// The first lines of each failed test.
     pub(super) said: Vec<String>,
 }
 

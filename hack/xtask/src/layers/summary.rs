@@ -31,7 +31,7 @@ pub(super) struct Summary {
     homeless: Vec<String>,
     /// Executables without results, with the reason.
     broken: Vec<String>,
-    /// What failed tests said: repeated at the end, where a log that was cut still has it.
+    /// Lines of failed tests: repeated at the end, where a log that was cut still has them.
     said: Vec<String>,
 }
 
@@ -138,7 +138,7 @@ impl Summary {
         format!("{passed} passed, {failed} failed, {skipped} skipped")
     }
 
-    /// What failed tests said, the table, the skips with their reasons, and what is wrong with the
+    /// Lines of failed tests, the table, the skips with their reasons, and what is wrong with the
     /// run itself.
     pub(super) fn render(&self) -> String {
         let mut text = String::new();

@@ -41,7 +41,7 @@ impl Event {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: usize,
-    /// Those that did not hold.
+    /// Tests that did not hold.
     pub(crate) failed: Vec<Failure>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Tally {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) name: String,
-    /// What it said, and the journal.
+    /// Its own lines, and the journal.
     pub(crate) said: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
 //! The steps of preparing an allocation.
 
-/// A step of preparing an allocation, in the order in which they are listed. What they made is
+/// A step of preparing an allocation, in the order in which they are listed. Their results are
 /// undone in reverse by `RetireAlloc` and `DestroyAlloc`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum AllocHook {

@@ -59,7 +59,7 @@ struct Owner {
 }
 
 impl Bridge {
-    /// Those of `layout`, on a host that has (or lacks) what they need.
+    /// Bridge networks of `layout`, on a host that can have them or not.
     pub(super) fn new(
         layout: Layout,
         forwarding: Forwarding,
@@ -121,6 +121,8 @@ impl Bridge {
                 address: address.to_string(),
                 ..NetworkStatus::default()
             }),
+            // Tasks may live in one that was found: it goes when they have ended.
+            Err(error) if found.is_some() => Err(error),
             Err(error) => {
                 let undone = self.release(alloc);
                 let unpinned = netns::unpin(pin);
@@ -292,12 +294,15 @@ impl Bridge {
 
     fn take_up_pins(&self, known: &BTreeMap<AllocId, Option<&AllocSpec>>, directory: &Path) {
         let mut state = self.state.lock();
-        if let Ok(links) = netns::list_routed(&self.layout) {
-            // Their namespaces may be going: no address is given twice.
-            for address in links {
-                state.pool.claim(address);
-                state.leaving.insert(address);
-            }
+        let links = netns::list_routed(&self.layout).unwrap_or_else(|error| {
+            // An address that is in use is found out when it is tried.
+            tracing::warn!(error = %chain(&error), "the links of allocations cannot be listed");
+            Vec::new()
+        });
+        // Their namespaces may be going: no address is given twice.
+        for address in links {
+            state.pool.claim(address);
+            state.leaving.insert(address);
         }
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
             let path = entry.path();
@@ -335,7 +340,10 @@ impl Bridge {
 
     /// The ports that the table maps to an address.
     fn mapped_to(&self, address: Ipv4Addr) -> Vec<Mapping> {
-        let mut listed = self.table.list().unwrap_or_default();
+        let mut listed = self.table.list().unwrap_or_else(|error| {
+            tracing::warn!(%address, error = %chain(&error), "mapped ports cannot be listed");
+            Vec::new()
+        });
         listed.retain(|mapping| mapping.address == address);
         listed
     }

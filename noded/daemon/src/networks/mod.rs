@@ -7,9 +7,8 @@
 //!                 prepared; ports of the host are mapped to it
 //! ```
 //!
-//! The pins are the truth. What else a bridge network has outside its namespace (a link, a route,
-//! elements of the node's table) ends with the namespace, or is compared with the pins when noded
-//! starts.
+//! The pins are the truth. Links and routes of a bridge network end with its namespace; elements of
+//! the node's table are compared with the pins when noded starts.
 
 mod bridge;
 pub(crate) mod names;
@@ -109,7 +108,7 @@ pub struct Networks {
 }
 
 impl Networks {
-    /// Those below `run_dir`. Without `bridge` no allocation gets an address of its own.
+    /// The namespaces below `run_dir`. Without `bridge` no allocation gets an address of its own.
     pub(crate) fn below(run_dir: &Path, bridge: Option<Bridge>) -> Self {
         Self {
             directory: run_dir.join("networks"),

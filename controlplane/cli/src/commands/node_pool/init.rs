@@ -94,7 +94,7 @@ mod tests {
     fn the_examples_are_node_pools() {
         let pool = protocol_jobspec::parse_pool("pool.nomad.hcl", HCL).expect("a pool");
         assert_eq!(pool["Name"], "example");
-        // What is commented out is right too.
+        // The commented lines are right too.
         let (before, settings) = HCL.split_once("  # scheduler_config").expect("settings");
         let lines = settings.lines();
         let lines: Vec<&str> = lines

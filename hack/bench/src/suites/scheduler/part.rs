@@ -12,7 +12,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Those that are wanted, or all where none is, in their order.
+    /// The wanted parts, or all where none is named, in their order.
     pub(super) fn chosen(wanted: &[Self]) -> impl Iterator<Item = Self> {
         let all = Self::value_variants().iter().copied();
         all.filter(move |part| wanted.is_empty() || wanted.contains(part))
