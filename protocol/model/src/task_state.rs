@@ -156,6 +156,9 @@ pub enum TaskEventKind {
     HookFailed,
     /// The node's daemon found the task again after it was restarted itself.
     Restored,
+    /// Its allocation uses more of the disk than its group asked for.
+    #[serde(rename = "Disk Resources Exceeded")]
+    DiskExceeded,
     /// A kind that this release does not know.
     #[serde(other)]
     Other,
