@@ -79,20 +79,6 @@ impl Step {
         match self {
             Self::PrivateMounts => f.write_str("mounts: private from here"),
             Self::OpenRoot { source } => write!(f, "root: {}", source.to_string_lossy()),
-            Self::Bind {
-                source,
-                target,
-                access,
-                missing,
-            } => {
-                let (source, target) = (source.to_string_lossy(), target.to_string_lossy());
-                let access = access_name(*access);
-                let missing = match missing {
-                    Missing::Fail => "",
-                    Missing::Skip => ", if there",
-                };
-                write!(f, "bind: {source} at /{target}, {access}{missing}")
-            }
             Self::Mount {
                 file_system,
                 target,
@@ -132,6 +118,29 @@ impl Step {
             Self::ReadOnly { target } => {
                 write!(f, "read-only: /{}, if there", target.to_string_lossy())
             }
+            Self::Bind { .. } | Self::TakeTree { .. } | Self::PlaceTree { .. } => self.fmt_bind(f),
+            Self::PivotRoot => f.write_str("pivot: root becomes /, host detached"),
+            other => write!(f, "{other:?}"),
+        }
+    }
+
+    /// What of the host is shown.
+    fn fmt_bind(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bind {
+                source,
+                target,
+                access,
+                missing,
+            } => {
+                let (source, target) = (source.to_string_lossy(), target.to_string_lossy());
+                let access = access_name(*access);
+                let missing = match missing {
+                    Missing::Fail => "",
+                    Missing::Skip => ", if there",
+                };
+                write!(f, "bind: {source} at /{target}, {access}{missing}")
+            }
             Self::TakeTree {
                 source,
                 propagation,
@@ -151,7 +160,6 @@ impl Step {
                 let (target, access) = (target.to_string_lossy(), access_name(*access));
                 write!(f, "place: taken {tree} at /{target}, {access}")
             }
-            Self::PivotRoot => f.write_str("pivot: root becomes /, host detached"),
             other => write!(f, "{other:?}"),
         }
     }

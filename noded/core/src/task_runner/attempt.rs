@@ -69,6 +69,8 @@ impl TaskRunner {
         match (event, self.phase) {
             (RunEvent::Message { kind, message }, _) => {
                 self.note(history::event(kind, &message, now.wall));
+                // The sender does not repeat it: a restarted daemon must still have it.
+                self.persist(out);
             }
             (RunEvent::Prepared { environment }, Phase::Preparing { stop }) => {
                 self.on_prepared(environment, stop, ctx, out, now);

@@ -15,6 +15,7 @@ mod holding;
 mod host;
 mod keeper;
 mod lanes;
+mod limits;
 mod links;
 mod questions;
 mod servers;
@@ -38,6 +39,7 @@ use crate::session::{Link, Outbound, Purpose, SessionContext, Target};
 use holding::{Holding, Issued};
 use host::DiskState;
 use lanes::Lanes;
+use limits::EphemeralDisks;
 use links::Links;
 use servers::Servers;
 
@@ -84,6 +86,7 @@ struct Running {
     holding: Holding,
     lanes: Lanes,
     disk: DiskState,
+    ephemeral_disks: EphemeralDisks,
     /// Watermarks in the journal that may not be on the disk, with the numbers of their records.
     watermarks: VecDeque<(u64, Watermark)>,
 }
@@ -100,6 +103,7 @@ impl Shell {
             holding: Holding::default(),
             lanes: Lanes::new(Arc::clone(&self.hands), self.session.inputs.clone()),
             disk: DiskState::Roomy,
+            ephemeral_disks: EphemeralDisks::default(),
             watermarks: VecDeque::new(),
             shell: self,
         };
@@ -183,6 +187,8 @@ impl Running {
             Input::Looked(found) => self.looked(found),
             Input::Reconfigured(config) => self.reconfigured(&config),
             Input::DiskMeasured(measured) => self.disk_measured(measured),
+            Input::DisksMeasured(sizes) => self.disks_measured(&sizes),
+            Input::OomKills(runs) => self.killed_for_memory(runs),
             Input::Ask(question) => self.answer(question),
         }
     }

@@ -10,6 +10,7 @@ mod heartbeats;
 mod isolated;
 mod jobs;
 mod keeper;
+mod limits;
 mod node;
 mod placed;
 mod scene;
