@@ -183,6 +183,7 @@ pub async fn run(
     let core = NodeCore::new(settings, node, restored, kept, boot_id, HostClock.now());
     warn_of_lost_specs(&core);
     take_up_networks(&executor.networks, &core);
+    let healer = tokio::spawn(networks::look_after(Arc::clone(&executor)));
     let shell = Shell {
         core,
         clock: Arc::new(HostClock),
@@ -198,6 +199,7 @@ pub async fn run(
     let caretaker = tokio::spawn(caretaker.run(reload, surroundings));
     let ended = shell.run(stop).await.map_err(DaemonError::Shell);
     caretaker.abort();
+    healer.abort();
     say_goodbye(&endpoint).await;
     ended
 }
