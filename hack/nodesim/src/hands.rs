@@ -53,6 +53,9 @@ impl IdleHands {
             }
             Effect::RetireAlloc { .. }
             | Effect::SignalTask { .. }
+            | Effect::FollowTemplates(_)
+            | Effect::RenderTemplates(_)
+            | Effect::RunChangeScript(_)
             | Effect::Append(_)
             | Effect::Connect { .. }
             | Effect::Disconnect { .. }

@@ -154,6 +154,8 @@ pub enum TaskEventKind {
     /// A hook failed.
     #[serde(rename = "Task hook failed")]
     HookFailed,
+    /// A template waits for data, or a file that it reads is away.
+    Template,
     /// The node's daemon found the task again after it was restarted itself.
     Restored,
     /// A kind that this release does not know.

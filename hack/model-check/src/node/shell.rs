@@ -160,7 +160,13 @@ impl World {
             Effect::StopTask { run, .. } => self.end_run(run, ExitStatus::Code(0)),
             Effect::KillTask { run } => self.end_run(run, ExitStatus::Signal(9)),
             Effect::ReleaseRun { run } => return self.host.keeper.release(&run),
-            Effect::Append(_) | Effect::SignalTask { .. } | Effect::RetireAlloc { .. } => return,
+            // Its jobs have no templates that change.
+            Effect::FollowTemplates(_)
+            | Effect::RenderTemplates(_)
+            | Effect::RunChangeScript(_)
+            | Effect::Append(_)
+            | Effect::SignalTask { .. }
+            | Effect::RetireAlloc { .. } => return,
         };
         self.host.local.push_back(local);
     }

@@ -24,7 +24,9 @@ pub use alloc::AllocHook;
 pub use session::{
     DisconnectReason, Hello, ServerChoice, SessionMessage, StatusBatch, SyncPart, UpdateClass, Wish,
 };
-pub use task::{PrepareTask, PreparedTemplate, StartTask, TaskHook, TaskNetwork};
+pub use task::{
+    ChangeScriptRun, PrepareTask, PreparedTemplate, Rendering, StartTask, TaskHook, TaskNetwork,
+};
 
 /// How safe every journal record issued before an effect must be before the effect is executed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -171,6 +173,18 @@ pub enum Effect {
         /// The signal's name.
         signal: String,
     },
+    /// The run is alive: look at the files that its templates read until it is released, and tell
+    /// of changes with [`RunEvent::TemplatesChanged`](crate::event::RunEvent::TemplatesChanged). A
+    /// template that this daemon has not rendered is compared with its file first; a difference is
+    /// a change. No other answer.
+    FollowTemplates(Box<PrepareTask>),
+    /// Render those templates that are to be rendered anew, and write those whose text differs from
+    /// their file. Answer:
+    /// [`RunEvent::TemplatesRendered`](crate::event::RunEvent::TemplatesRendered).
+    RenderTemplates(Box<PrepareTask>),
+    /// Run a program inside the task. Nothing waits behind it; answer:
+    /// [`RunEvent::ScriptEnded`](crate::event::RunEvent::ScriptEnded).
+    RunChangeScript(Box<ChangeScriptRun>),
     /// The run has ended and that is recorded: acknowledge its exit to keeper, retire its streams,
     /// remove its cgroup and sandbox. No answer.
     ReleaseRun {
@@ -198,6 +212,9 @@ impl Effect {
             | Self::StopTask { .. }
             | Self::KillTask { .. }
             | Self::SignalTask { .. }
+            | Self::FollowTemplates(_)
+            | Self::RenderTemplates(_)
+            | Self::RunChangeScript(_)
             | Self::ReleaseRun { .. } => None,
         }
     }
@@ -221,7 +238,10 @@ impl Effect {
             Self::TendLeases { .. } => Lane::Leases,
             Self::PrepareAlloc { spec, .. } => Lane::Alloc(spec.id()),
             Self::RetireAlloc { alloc } | Self::DestroyAlloc { alloc } => Lane::Alloc(*alloc),
-            Self::PrepareTask(prepare) => Lane::Alloc(prepare.run.alloc),
+            Self::PrepareTask(prepare)
+            | Self::FollowTemplates(prepare)
+            | Self::RenderTemplates(prepare) => Lane::Alloc(prepare.run.alloc),
+            Self::RunChangeScript(script) => Lane::Alloc(script.run.alloc),
             Self::StartTask(start) => Lane::Alloc(start.run.alloc),
             Self::StopTask { run, .. }
             | Self::KillTask { run }

@@ -294,6 +294,9 @@ impl Running {
             | Effect::StopTask { .. }
             | Effect::KillTask { .. }
             | Effect::SignalTask { .. }
+            | Effect::FollowTemplates(_)
+            | Effect::RenderTemplates(_)
+            | Effect::RunChangeScript(_)
             | Effect::ReleaseRun { .. }) => {
                 if let Lane::Alloc(alloc) = effect.lane() {
                     self.lanes.enqueue(alloc, effect);
