@@ -110,7 +110,7 @@ impl World {
             if held.needs == Durability::Synced {
                 host.journal.request_sync();
             }
-            blocked.push(held.lane);
+            blocked.push(held.lane.clone());
             host.held.push_back(held);
         }
         for effect in ready {
@@ -165,6 +165,7 @@ impl World {
             | Effect::RenderTemplates(_)
             | Effect::RunChangeScript(_)
             | Effect::Append(_)
+            | Effect::CancelPrepare { .. }
             | Effect::SignalTask { .. }
             | Effect::RetireAlloc { .. } => return,
         };

@@ -194,6 +194,8 @@ impl NodeCore {
             | RunEvent::TemplatesChanged { .. }
             | RunEvent::TemplatesRendered { .. }
             | RunEvent::ScriptEnded { .. }
+            | RunEvent::Fetched { .. }
+            | RunEvent::Progress { .. }
             | RunEvent::Message { .. } => return,
         };
         let Some(lost) = self.lost_specs.get_mut(&run.alloc) else {

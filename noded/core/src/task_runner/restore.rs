@@ -55,6 +55,7 @@ impl TaskRunner {
             state,
             restarts,
             prepared,
+            fetched,
             delayed_until,
             stopping: _,
         } = persisted;
@@ -70,6 +71,7 @@ impl TaskRunner {
             state,
             restarts,
             prepared,
+            fetched,
             phase,
             strays: BTreeSet::new(),
             templates: super::templates::Follower::default(),
@@ -270,6 +272,8 @@ impl TaskRunner {
             | RunEvent::TemplatesChanged { .. }
             | RunEvent::TemplatesRendered { .. }
             | RunEvent::ScriptEnded { .. }
+            | RunEvent::Fetched { .. }
+            | RunEvent::Progress { .. }
             | RunEvent::Message { .. } => {}
         }
     }

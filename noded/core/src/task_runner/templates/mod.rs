@@ -178,6 +178,7 @@ impl TaskRunner {
             user: world.resolve(&task.user),
             hooks: vec![TaskHook::Templates],
             templates: world.templates(rendering),
+            artifacts: Vec::new(),
             dispatch_payload_file: None,
             environment: world.into_environment(),
         })
