@@ -16,7 +16,7 @@ mod ports;
 
 use crate::alloc_spec::AllocSpec;
 use crate::driver::TaskRoot;
-use crate::effect::{PreparedArtifact, PreparedTemplate, TaskNetwork};
+use crate::effect::{PreparedArtifact, PreparedTemplate, Rendering, TaskNetwork};
 use crate::settings::Settings;
 use crate::task_runner::RunContext;
 use layout::TaskPaths;
@@ -102,13 +102,17 @@ impl<'a> TaskWorld<'a> {
         interpolate::replace_config(&config, &|name| self.lookup(name))
     }
 
-    /// The task's templates with their paths on the host.
-    pub(crate) fn templates(&self) -> Vec<PreparedTemplate> {
+    /// The task's templates with their paths on the host; `rendering` says which are written.
+    pub(crate) fn templates(
+        &self,
+        rendering: impl Fn(usize) -> Rendering,
+    ) -> Vec<PreparedTemplate> {
         let on_host = |path: &str| layout::host_path(&self.host, &self.seen, &self.resolve(path));
         let templates = self.task.templates.iter().enumerate();
         templates
             .map(|(offset, template)| PreparedTemplate {
                 offset,
+                rendering: rendering(offset),
                 source: template
                     .source_path
                     .as_deref()

@@ -22,6 +22,7 @@ use super::users::identity_of;
 use crate::alloc_dir::{FileAttributes, TaskAccess};
 use crate::config::{DriverSettings, Switch};
 use crate::drivers::DriverError;
+use crate::jail::JailError;
 use crate::os_signal;
 use crate::shell::cancelled;
 
@@ -38,6 +39,22 @@ impl Failed {
         Self {
             message: message.into(),
             recovery: Recovery::Hopeless,
+        }
+    }
+
+    /// The failure of a piece of work in a child.
+    pub(super) fn of_jail(error: &JailError) -> Self {
+        Self {
+            message: chain(error),
+            recovery: error.recovery(),
+        }
+    }
+
+    /// The same failure, of a part.
+    pub(super) fn about(self, subject: &str) -> Self {
+        Self {
+            message: format!("{subject}: {}", self.message),
+            ..self
         }
     }
 

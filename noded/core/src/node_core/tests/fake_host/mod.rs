@@ -316,6 +316,9 @@ impl FakeHost {
             | Effect::StopTask { .. }
             | Effect::KillTask { .. }
             | Effect::SignalTask { .. }
+            | Effect::FollowTemplates(_)
+            | Effect::RenderTemplates(_)
+            | Effect::RunChangeScript(_)
             | Effect::ReleaseRun { .. } => self.execute_for_task(effect),
         }
     }
