@@ -146,6 +146,12 @@ impl FakeHost {
             Effect::PrepareTask(prepare) => {
                 self.check_alive(&prepare.run, "prepare");
                 self.log.push(format!("prepare {}", prepare.run.task));
+                if self.luck != Luck::PrepareFails {
+                    for artifact in &prepare.artifacts {
+                        let artifact = artifact.offset;
+                        self.answer(&prepare.run, RunEvent::Fetched { artifact });
+                    }
+                }
                 let event = if self.luck == Luck::PrepareFails {
                     RunEvent::PrepareFailed {
                         hook: prepare.hooks[0],
@@ -158,6 +164,7 @@ impl FakeHost {
                     }
                 };
                 self.answer(&prepare.run, event);
+                self.prepared.push(*prepare);
             }
             Effect::StartTask(start) => self.spawn(&start.run),
             Effect::StopTask {
