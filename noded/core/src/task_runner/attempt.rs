@@ -46,7 +46,7 @@ impl TaskRunner {
             spec: ctx.spec.clone(),
             user: world.resolve(&task.user),
             hooks: self.hooks(task, ctx),
-            templates: world.templates(),
+            templates: world.templates(|offset| self.rendering_at_start(offset, ctx)),
             artifacts: world.artifacts(&self.fetched),
             dispatch_payload_file: world.dispatch_payload_file(),
             environment: world.into_environment(),
@@ -97,6 +97,15 @@ impl TaskRunner {
                 }
                 self.finish_attempt(end_of(recovery), stop, ctx, out, now);
             }
+            (RunEvent::TemplatesChanged { offsets }, _) => {
+                self.on_templates_changed(&offsets, ctx, now);
+            }
+            (RunEvent::TemplatesRendered { changed }, _) => {
+                self.on_templates_rendered(&changed, ctx, out, now);
+            }
+            (RunEvent::ScriptEnded { offset, end }, _) => {
+                self.on_script_ended(offset, &end, ctx, out, now);
+            }
             (RunEvent::Started { pid, at }, Phase::Starting { stop }) => {
                 self.on_started(pid, at, stop, ctx, out, now);
             }
@@ -143,6 +152,7 @@ impl TaskRunner {
         out: &mut Outbox,
         now: Now,
     ) {
+        self.templates.on_prepared();
         self.prepared
             .extend([TaskHook::TaskDirectory, TaskHook::DispatchPayload]);
         let Some(task) = self.task_of(ctx).filter(|_| stop.is_none()) else {
@@ -159,6 +169,7 @@ impl TaskRunner {
             config: world.resolve_config(&task.config),
             user: world.resolve(&task.user),
             network: world.network(ctx),
+            volume_mounts: world.volume_mounts(),
             environment: world.into_environment(),
         })));
     }
@@ -182,7 +193,7 @@ impl TaskRunner {
                 self.begin_kill(cause, ShutdownDelay::Skip, ctx, out, now);
             }
             Some(AfterStop::Restart) => self.begin_stop(AfterStop::Restart, ctx, out, now),
-            None => {}
+            None => self.follow_templates(ctx, out),
         }
         self.persist(out);
     }

@@ -39,6 +39,7 @@ use crate::clock;
 use crate::config::LiveConfig;
 use crate::drivers::{OwnRuns, own_runs};
 use crate::input::Input;
+use crate::jail::Jail;
 use crate::keeper_link::{CallError, KeeperHandle};
 use crate::networks::Networks;
 use crate::os_signal;
@@ -67,23 +68,42 @@ pub struct Executor {
     pub(crate) core_mhz: AtomicU64,
     own: BTreeMap<&'static str, Box<dyn OwnRuns>>,
     pub(crate) networks: Networks,
+    pub(crate) jail: Jail,
     blocking: Semaphore,
+}
+
+/// The parts of the host that an executor acts on.
+#[derive(Debug)]
+pub struct HostParts {
+    /// The directories of allocations.
+    pub allocs: AllocRoot,
+    /// Our cgroups.
+    pub hierarchy: Hierarchy,
+    /// keeper.
+    pub keeper: KeeperHandle,
+    /// What running tasks were started with.
+    pub sandboxes: SandboxStore,
+    /// The networks of allocations.
+    pub networks: Networks,
+    /// The children that handle foreign bytes.
+    pub jail: Jail,
 }
 
 impl Executor {
     /// An executor. What drivers do that run their tasks themselves is told to `inputs`.
-    pub fn new(
-        config: LiveConfig,
-        allocs: AllocRoot,
-        hierarchy: Hierarchy,
-        keeper: KeeperHandle,
-        sandboxes: SandboxStore,
-        networks: Networks,
-        inputs: &mpsc::Sender<Input>,
-    ) -> Self {
+    pub fn new(config: LiveConfig, parts: HostParts, inputs: &mpsc::Sender<Input>) -> Self {
+        let HostParts {
+            allocs,
+            hierarchy,
+            keeper,
+            sandboxes,
+            networks,
+            jail,
+        } = parts;
         Self {
             paths: RuntimePaths::new(&config.now().run_dir),
             networks,
+            jail,
             config,
             allocs,
             hierarchy,

@@ -22,6 +22,7 @@ use super::users::identity_of;
 use crate::alloc_dir::{FileAttributes, TaskAccess};
 use crate::config::{DriverSettings, Switch};
 use crate::drivers::DriverError;
+use crate::jail::JailError;
 use crate::os_signal;
 use crate::shell::cancelled;
 
@@ -38,6 +39,22 @@ impl Failed {
         Self {
             message: message.into(),
             recovery: Recovery::Hopeless,
+        }
+    }
+
+    /// The failure of a piece of work in a child.
+    pub(super) fn of_jail(error: &JailError) -> Self {
+        Self {
+            message: chain(error),
+            recovery: error.recovery(),
+        }
+    }
+
+    /// The same failure, of a part.
+    pub(super) fn about(self, subject: &str) -> Self {
+        Self {
+            message: format!("{subject}: {}", self.message),
+            ..self
         }
     }
 
@@ -154,6 +171,14 @@ impl Executor {
         if !signal.is_empty() && os_signal::number(signal).is_none() {
             return Err(Failed::hopeless(format!(
                 "kill_signal: {signal:?} is no signal of this node"
+            )));
+        }
+        // A driver without processes only imitates one.
+        let mounts_in_vain = driver.has(Ability::Processes) && !driver.has(Ability::Volumes);
+        if mounts_in_vain && !task.volume_mounts.is_empty() {
+            return Err(Failed::hopeless(format!(
+                "task driver {:?} for {:?} does not support host volumes",
+                task.driver, task.name
             )));
         }
         for network in &prepare.spec.group().networks {

@@ -302,6 +302,9 @@ impl Running {
             | Effect::StopTask { .. }
             | Effect::KillTask { .. }
             | Effect::SignalTask { .. }
+            | Effect::FollowTemplates(_)
+            | Effect::RenderTemplates(_)
+            | Effect::RunChangeScript(_)
             | Effect::ReleaseRun { .. }) => self.lanes.enqueue(effect),
         }
     }
