@@ -15,6 +15,7 @@ use noded_keeper::paths::RuntimePaths;
 use parking_lot::Mutex;
 use protocol_transport::{BindError, Endpoint, EndpointConfig, Identity, Limits, Role};
 use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinSet;
 
 use crate::alloc_dir::{AllocDirError, AllocRoot};
 use crate::calls::CallServer;
@@ -22,6 +23,7 @@ use crate::clock::{Clock, HostClock};
 use crate::config::{Config, LiveConfig};
 use crate::custody::{CustodyError, NodeLock};
 use crate::data_dir::{self, DataDirError};
+use crate::disk_watch;
 use crate::executor::{Executor, HostParts, SandboxStore};
 use crate::file_io::FileIo;
 use crate::fingerprint::{HostError, fingerprint, last, refresh, runtime};
@@ -32,6 +34,7 @@ use crate::journal::{Journal, JournalError};
 use crate::keeper_events;
 use crate::keeper_link::{self, LinkError};
 use crate::networks::{self, Availability, Networks};
+use crate::oom_watch;
 use crate::reach::Reach;
 use crate::session::SessionContext;
 use crate::shell::{INPUTS_MAX, Shell, ShellError};
@@ -161,6 +164,7 @@ pub async fn run(
 
     let (executor, kept) = open_executor(&live, allocs, hierarchy, networks, &inputs).await?;
     let node = first_facts(&config, found, &restored);
+    let _watches = watch_limits(&executor, &node, &inputs);
     let engine = io.engine();
     let seed = identity::random().map_err(DaemonError::Identity)?;
     let reach = Arc::new(Reach {
@@ -206,6 +210,19 @@ pub async fn run(
     healer.abort();
     say_goodbye(&endpoint).await;
     ended
+}
+
+/// Starts to look at what tasks use; dropping the answer ends it.
+fn watch_limits(
+    executor: &Arc<Executor>,
+    node: &protocol_model::Node,
+    inputs: &mpsc::Sender<Input>,
+) -> JoinSet<()> {
+    executor.count_cores(node);
+    let mut watches = JoinSet::new();
+    watches.spawn(oom_watch::watch(Arc::clone(executor), inputs.clone()));
+    watches.spawn(disk_watch::watch(Arc::clone(executor), inputs.clone()));
+    watches
 }
 
 /// keeper and whoever asks it; and what it has in custody.

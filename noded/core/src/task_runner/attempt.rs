@@ -70,6 +70,8 @@ impl TaskRunner {
         match (event, self.phase) {
             (RunEvent::Message { kind, message }, _) => {
                 self.note(history::event(kind, &message, now.wall));
+                // The sender does not repeat it: a restarted daemon must still have it.
+                self.persist(out);
             }
             (RunEvent::Progress { kind, message }, _) => {
                 self.note_progress(history::progress(kind, &message, now.wall));

@@ -17,18 +17,20 @@ mod start;
 mod teardown;
 mod templates;
 mod users;
+mod volumes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use isolation::cgroup::{CgroupError, Hierarchy, TaskPath};
 use noded_core::event::{AllocEvent, Exit, ExitStatus, RunEvent};
-use noded_core::{Effect, Event, RunKey};
+use noded_core::{Effect, Event, RunEpoch, RunKey};
 use noded_keeper::paths::RuntimePaths;
 use noded_keeper::protocol::{AllocAndTask, OsSignal, Refusal, Request, TaskKey};
 use protocol_error_chain::chain;
-use protocol_model::{AllocId, TaskEventKind};
+use protocol_model::{AllocId, Node, TaskEventKind};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -62,6 +64,8 @@ pub struct Executor {
     pub keeper: KeeperHandle,
     /// What running tasks were started with.
     pub sandboxes: SandboxStore,
+    /// What one core counts as, by the node's facts; 0 before there are any.
+    pub(crate) core_mhz: AtomicU64,
     own: BTreeMap<&'static str, Box<dyn OwnRuns>>,
     pub(crate) networks: Networks,
     pub(crate) jail: Jail,
@@ -105,9 +109,18 @@ impl Executor {
             hierarchy,
             keeper,
             sandboxes,
+            core_mhz: AtomicU64::new(0),
             own: own_runs(inputs),
             blocking: Semaphore::new(BLOCKING_MAX),
         }
+    }
+
+    /// Takes in what a core of this host counts as: jobs ask for shares of it.
+    pub(crate) fn count_cores(&self, node: &Node) {
+        let cpu = &node.node_resources.cpu;
+        let shares = u64::try_from(cpu.cpu_shares).unwrap_or(0);
+        let mhz = shares / u64::from(cpu.total_cpu_cores).max(1);
+        self.core_mhz.store(mhz, Ordering::Relaxed);
     }
 
     /// Does what an effect of an allocation's lane says. A preparation ends within a second of its
@@ -167,6 +180,9 @@ impl Executor {
                 Vec::new()
             }
             Effect::CancelPrepare { .. }
+            | Effect::FollowTemplates(_)
+            | Effect::RenderTemplates(_)
+            | Effect::RunChangeScript(_)
             | Effect::Append(_)
             | Effect::Connect { .. }
             | Effect::Disconnect { .. }
@@ -270,6 +286,13 @@ pub fn keeper_key(run: &RunKey) -> Option<TaskKey> {
 /// The task's name is none for a directory.
 pub fn cgroup_of(run: &TaskKey) -> Result<TaskPath, CgroupError> {
     TaskPath::new(run.alloc(), &format!("{}.{}", run.task(), run.run_epoch()))
+}
+
+/// The run that a cgroup is of; `None` for one that is no run's.
+pub(crate) fn run_of(path: &TaskPath) -> Option<RunKey> {
+    let (task, epoch) = path.task().rsplit_once('.')?;
+    let epoch = RunEpoch(epoch.parse().ok()?);
+    Some(RunKey::new(path.alloc().parse().ok()?, task, epoch))
 }
 
 /// What a refused stop means: the run is over. An end that keeper still knows comes as its event.

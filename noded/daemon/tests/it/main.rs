@@ -11,6 +11,7 @@ mod isolated;
 mod jail;
 mod jobs;
 mod keeper;
+mod limits;
 mod node;
 mod placed;
 mod scene;
