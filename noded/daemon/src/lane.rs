@@ -111,6 +111,9 @@ fn fallback(effect: Effect, message: &str) -> Fallback {
         }
         // Nothing waits for these.
         Effect::CancelPrepare { .. }
+        | Effect::FollowTemplates(_)
+        | Effect::RenderTemplates(_)
+        | Effect::RunChangeScript(_)
         | Effect::RetireAlloc { .. }
         | Effect::ReleaseRun { .. }
         | Effect::Append(_)

@@ -180,6 +180,9 @@ impl Executor {
                 Vec::new()
             }
             Effect::CancelPrepare { .. }
+            | Effect::FollowTemplates(_)
+            | Effect::RenderTemplates(_)
+            | Effect::RunChangeScript(_)
             | Effect::Append(_)
             | Effect::Connect { .. }
             | Effect::Disconnect { .. }
