@@ -67,20 +67,10 @@ impl TaskRunner {
             self.on_stray(epoch, &event, out);
             return;
         }
+        let Some(event) = self.take_word(event, out, now) else {
+            return;
+        };
         match (event, self.phase) {
-            (RunEvent::Message { kind, message }, _) => {
-                self.note(history::event(kind, &message, now.wall));
-                // The sender does not repeat it: a restarted daemon must still have it.
-                self.persist(out);
-            }
-            (RunEvent::Progress { kind, message }, _) => {
-                self.note_progress(history::progress(kind, &message, now.wall));
-            }
-            (RunEvent::Fetched { artifact }, _) => {
-                if self.fetched.insert(artifact) {
-                    self.persist(out);
-                }
-            }
             (RunEvent::Prepared { environment }, Phase::Preparing { stop }) => {
                 self.on_prepared(environment, stop, ctx, out, now);
             }
@@ -132,9 +122,12 @@ impl TaskRunner {
             ) if epoch != RunEpoch::default() => {
                 out.push(Effect::ReleaseRun { run: self.run() });
             }
-            // Late or repeated answers of a phase that is over.
+            // Late or repeated answers of a phase that is over, and words that were taken.
             (
-                RunEvent::Prepared { .. }
+                RunEvent::Message { .. }
+                | RunEvent::Progress { .. }
+                | RunEvent::Fetched { .. }
+                | RunEvent::Prepared { .. }
                 | RunEvent::PrepareFailed { .. }
                 | RunEvent::Started { .. }
                 | RunEvent::StartFailed { .. }
@@ -142,6 +135,27 @@ impl TaskRunner {
                 _,
             ) => {}
         }
+    }
+
+    /// Keeps a word for the history or of what is done; gives back any other event.
+    fn take_word(&mut self, event: RunEvent, out: &mut Outbox, now: Now) -> Option<RunEvent> {
+        match event {
+            RunEvent::Message { kind, message } => {
+                self.note(history::event(kind, &message, now.wall));
+                // The sender does not repeat it: a restarted daemon must still have it.
+                self.persist(out);
+            }
+            RunEvent::Progress { kind, message } => {
+                self.note_progress(history::progress(kind, &message, now.wall));
+            }
+            RunEvent::Fetched { artifact } => {
+                if self.fetched.insert(artifact) {
+                    self.persist(out);
+                }
+            }
+            other => return Some(other),
+        }
+        None
     }
 
     fn on_prepared(
