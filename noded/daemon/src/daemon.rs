@@ -35,6 +35,7 @@ use crate::networks::{self, Availability, Networks};
 use crate::reach::Reach;
 use crate::session::SessionContext;
 use crate::shell::{INPUTS_MAX, Shell, ShellError};
+use crate::template_watch::look_at_files;
 use crate::upkeep::{Caretaker, Surroundings};
 
 /// How long servers may take to hear that we go; a dead one never does.
@@ -187,6 +188,7 @@ pub async fn run(
     let core = NodeCore::new(settings, node, restored, kept, boot_id, HostClock.now());
     warn_of_lost_specs(&core);
     take_up_networks(&executor.networks, &core);
+    let looks = look_at_files(Arc::downgrade(&executor), session.inputs.clone());
     let shell = Shell {
         core,
         clock: Arc::new(HostClock),
@@ -200,8 +202,10 @@ pub async fn run(
     };
     surroundings.ready();
     let caretaker = tokio::spawn(caretaker.run(reload, surroundings));
+    let looks = tokio::spawn(looks);
     let ended = shell.run(stop).await.map_err(DaemonError::Shell);
     caretaker.abort();
+    looks.abort();
     say_goodbye(&endpoint).await;
     ended
 }
