@@ -38,6 +38,7 @@ use crate::oom_watch;
 use crate::reach::Reach;
 use crate::session::SessionContext;
 use crate::shell::{INPUTS_MAX, Shell, ShellError};
+use crate::template_watch::look_at_files;
 use crate::upkeep::{Caretaker, Surroundings};
 
 /// How long servers may take to hear that we go; a dead one never does.
@@ -164,7 +165,7 @@ pub async fn run(
 
     let (executor, kept) = open_executor(&live, allocs, hierarchy, networks, &inputs).await?;
     let node = first_facts(&config, found, &restored);
-    let _watches = watch_limits(&executor, &node, &inputs);
+    let _watches = watch_host(&executor, &node, &inputs);
     let engine = io.engine();
     let seed = identity::random().map_err(DaemonError::Identity)?;
     let reach = Arc::new(Reach {
@@ -191,7 +192,6 @@ pub async fn run(
     let core = NodeCore::new(settings, node, restored, kept, boot_id, HostClock.now());
     warn_of_lost_specs(&core);
     take_up_networks(&executor.networks, &core);
-    let healer = tokio::spawn(networks::look_after(Arc::clone(&executor)));
     let shell = Shell {
         core,
         clock: Arc::new(HostClock),
@@ -207,13 +207,13 @@ pub async fn run(
     let caretaker = tokio::spawn(caretaker.run(reload, surroundings));
     let ended = shell.run(stop).await.map_err(DaemonError::Shell);
     caretaker.abort();
-    healer.abort();
     say_goodbye(&endpoint).await;
     ended
 }
 
-/// Starts to look at what tasks use; dropping the answer ends it.
-fn watch_limits(
+/// Starts to look at what tasks use, and at what other programs may change; dropping the answer ends
+/// it.
+fn watch_host(
     executor: &Arc<Executor>,
     node: &protocol_model::Node,
     inputs: &mpsc::Sender<Input>,
@@ -222,6 +222,8 @@ fn watch_limits(
     let mut watches = JoinSet::new();
     watches.spawn(oom_watch::watch(Arc::clone(executor), inputs.clone()));
     watches.spawn(disk_watch::watch(Arc::clone(executor), inputs.clone()));
+    watches.spawn(look_at_files(Arc::downgrade(executor), inputs.clone()));
+    watches.spawn(networks::look_after(Arc::clone(executor)));
     watches
 }
 

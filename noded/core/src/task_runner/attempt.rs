@@ -67,6 +67,9 @@ impl TaskRunner {
             self.on_stray(epoch, &event, out);
             return;
         }
+        let Some(event) = self.take_template_event(event, ctx, out, now) else {
+            return;
+        };
         match (event, self.phase) {
             (RunEvent::Message { kind, message }, _) => {
                 self.note(history::event(kind, &message, now.wall));
@@ -92,19 +95,8 @@ impl TaskRunner {
                 },
                 Phase::Preparing { stop },
             ) => {
-                if recovery != Recovery::Cancelled {
-                    self.note(history::hook_failure(hook, &message, now.wall));
-                }
+                self.note_hook_failure(hook, &message, recovery, now);
                 self.finish_attempt(end_of(recovery), stop, ctx, out, now);
-            }
-            (RunEvent::TemplatesChanged { offsets }, _) => {
-                self.on_templates_changed(&offsets, ctx, now);
-            }
-            (RunEvent::TemplatesRendered { changed }, _) => {
-                self.on_templates_rendered(&changed, ctx, out, now);
-            }
-            (RunEvent::ScriptEnded { offset, end }, _) => {
-                self.on_script_ended(offset, &end, ctx, out, now);
             }
             (RunEvent::Started { pid, at }, Phase::Starting { stop }) => {
                 self.on_started(pid, at, stop, ctx, out, now);
@@ -138,9 +130,18 @@ impl TaskRunner {
                 | RunEvent::PrepareFailed { .. }
                 | RunEvent::Started { .. }
                 | RunEvent::StartFailed { .. }
-                | RunEvent::Exited(_),
+                | RunEvent::Exited(_)
+                | RunEvent::TemplatesChanged { .. }
+                | RunEvent::TemplatesRendered { .. }
+                | RunEvent::ScriptEnded { .. },
                 _,
             ) => {}
+        }
+    }
+
+    fn note_hook_failure(&mut self, hook: TaskHook, message: &str, recovery: Recovery, now: Now) {
+        if recovery != Recovery::Cancelled {
+            self.note(history::hook_failure(hook, message, now.wall));
         }
     }
 

@@ -7,6 +7,8 @@
 //! The loop runs at most one effect of a lane at a time, in the core's order; effects of different
 //! tasks and allocations run side by side.
 
+mod beside;
+mod change_script;
 mod limits;
 mod masks;
 mod names;
@@ -15,6 +17,7 @@ mod prepare_alloc;
 mod sandbox;
 mod start;
 mod teardown;
+mod template_work;
 mod templates;
 mod users;
 mod volumes;
@@ -43,7 +46,9 @@ use crate::jail::Jail;
 use crate::keeper_link::{CallError, KeeperHandle};
 use crate::networks::Networks;
 use crate::os_signal;
+use crate::template_watch::TemplateWatch;
 
+pub(crate) use beside::{Beside, BesideError, Stdio, exit_code};
 pub use sandbox::{KeptSandbox, SandboxStore};
 
 /// Effects that may block at the same time: half of the threads that may, so that a disk that hangs
@@ -69,6 +74,9 @@ pub struct Executor {
     own: BTreeMap<&'static str, Box<dyn OwnRuns>>,
     pub(crate) networks: Networks,
     pub(crate) jail: Jail,
+    /// The files that templates read.
+    pub(crate) watch: TemplateWatch,
+    inputs: mpsc::Sender<Input>,
     blocking: Semaphore,
 }
 
@@ -111,6 +119,8 @@ impl Executor {
             sandboxes,
             core_mhz: AtomicU64::new(0),
             own: own_runs(inputs),
+            watch: TemplateWatch::default(),
+            inputs: inputs.clone(),
             blocking: Semaphore::new(BLOCKING_MAX),
         }
     }
@@ -139,10 +149,12 @@ impl Executor {
                 vec![Event::Alloc { alloc, event }]
             }
             Effect::RetireAlloc { alloc } => {
+                self.watch.forget(alloc);
                 self.retire(alloc).await;
                 Vec::new()
             }
             Effect::DestroyAlloc { alloc } => {
+                self.watch.forget(alloc);
                 self.destroy(alloc).await;
                 let event = AllocEvent::Destroyed;
                 vec![Event::Alloc { alloc, event }]
@@ -175,14 +187,18 @@ impl Executor {
             } => self.stop(run, &signal, kill_after).await,
             Effect::KillTask { run } => self.kill(run).await,
             Effect::SignalTask { run, signal } => self.signal(run, &signal).await,
+            Effect::FollowTemplates(work) => self.follow_templates(*work, cancel).await,
+            Effect::RenderTemplates(work) => self.render_templates(*work, cancel).await,
+            Effect::RunChangeScript(script) => {
+                self.begin_script(*script);
+                Vec::new()
+            }
             Effect::ReleaseRun { run } => {
+                self.watch.pause(&run);
                 self.release(run).await;
                 Vec::new()
             }
             Effect::CancelPrepare { .. }
-            | Effect::FollowTemplates(_)
-            | Effect::RenderTemplates(_)
-            | Effect::RunChangeScript(_)
             | Effect::Append(_)
             | Effect::Connect { .. }
             | Effect::Disconnect { .. }

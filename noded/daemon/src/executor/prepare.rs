@@ -14,7 +14,7 @@ use noded_core::event::{Recovery, RunEvent};
 use noded_keeper::io::{LogLimits, create_streams};
 use noded_keeper::protocol::TaskKey;
 use protocol_error_chain::chain;
-use protocol_model::{DISPATCH_PAYLOAD_BYTES_MAX, NetworkMode, Task};
+use protocol_model::{ChangeMode, DISPATCH_PAYLOAD_BYTES_MAX, NetworkMode, Task};
 use tokio_util::sync::CancellationToken;
 
 use super::Executor;
@@ -58,6 +58,18 @@ impl Failed {
         }
     }
 
+    /// A hook that was interrupted.
+    pub(super) fn cancelled() -> Self {
+        Self {
+            message: "the task is to end".to_owned(),
+            recovery: Recovery::Cancelled,
+        }
+    }
+
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     fn possible(error: &dyn std::error::Error) -> Self {
         Self {
             message: chain(error),
@@ -68,7 +80,7 @@ impl Failed {
 
 /// Whether a hook may wait for something that is not this host's.
 fn waits(hook: TaskHook) -> bool {
-    hook == TaskHook::Artifacts
+    matches!(hook, TaskHook::Artifacts | TaskHook::Templates)
 }
 
 impl Executor {
@@ -86,13 +98,12 @@ impl Executor {
                 return cancelled(first);
             }
             let done = if waits(first) {
-                self.artifacts(&prepare, cancel)
-                    .await
-                    .map_err(|failed| (first, failed))
+                let waited = self.prepare_waiting(&prepare, hooks, cancel);
+                waited.await.map(|variables| environment.extend(variables))
             } else {
                 let (prepare, hooks) = (Arc::clone(&prepare), hooks.to_vec());
                 let work = self.blocking(move |own| own.prepare_on_disk(&prepare, &hooks));
-                work.await.map(|variables| environment.extend(variables))
+                work.await
             };
             if let Err((hook, Failed { message, recovery })) = done {
                 return RunEvent::PrepareFailed {
@@ -105,13 +116,34 @@ impl Executor {
         RunEvent::Prepared { environment }
     }
 
-    /// Runs hooks in order; returns what they add to the environment. Blocks.
+    /// Runs hooks that wait in order; returns what they add to the environment.
+    async fn prepare_waiting(
+        self: &Arc<Self>,
+        prepare: &Arc<PrepareTask>,
+        hooks: &[TaskHook],
+        cancel: &CancellationToken,
+    ) -> Result<BTreeMap<String, String>, (TaskHook, Failed)> {
+        let mut environment = BTreeMap::new();
+        for hook in hooks {
+            let done = if *hook == TaskHook::Templates {
+                let rendered = self.template_hook(prepare, cancel);
+                rendered
+                    .await
+                    .map(|variables| environment.extend(variables))
+            } else {
+                self.artifacts(prepare, cancel).await
+            };
+            done.map_err(|failed| (*hook, failed))?;
+        }
+        Ok(environment)
+    }
+
+    /// Runs hooks in order. Blocks.
     fn prepare_on_disk(
         &self,
         prepare: &PrepareTask,
         hooks: &[TaskHook],
-    ) -> Result<BTreeMap<String, String>, (TaskHook, Failed)> {
-        let mut environment = BTreeMap::new();
+    ) -> Result<(), (TaskHook, Failed)> {
         let task = prepare.spec.task(&prepare.run.task).ok_or_else(|| {
             let failed = Failed::hopeless("the job has no such task");
             (TaskHook::Validate, failed)
@@ -128,14 +160,12 @@ impl Executor {
                 TaskHook::TaskDirectory => self.task_directory(prepare, task),
                 TaskHook::Logs => self.logs(prepare, task),
                 TaskHook::DispatchPayload => self.dispatch_payload(prepare),
-                TaskHook::Templates => self.templates(prepare, task).map(|variables| {
-                    environment.extend(variables);
-                }),
-                TaskHook::Artifacts => Ok(()),
+                // They wait.
+                TaskHook::Artifacts | TaskHook::Templates => Ok(()),
             };
             done.map_err(|failed| (*hook, failed))?;
         }
-        Ok(environment)
+        Ok(())
     }
 
     /// Fetches the artifacts that were not fetched yet.
@@ -167,12 +197,7 @@ impl Executor {
             return Err(Failed::hopeless(problem));
         }
         self.owner_of(prepare, task)?;
-        let signal = &task.kill_signal;
-        if !signal.is_empty() && os_signal::number(signal).is_none() {
-            return Err(Failed::hopeless(format!(
-                "kill_signal: {signal:?} is no signal of this node"
-            )));
-        }
+        check_signals(task)?;
         for network in &prepare.spec.group().networks {
             match network.mode() {
                 NetworkMode::Host => {}
@@ -278,6 +303,23 @@ impl Executor {
             .write_file(prepare.run.alloc, Path::new(file), &payload, attributes)
             .map_err(|error| Failed::possible(&error))
     }
+}
+
+/// The signals of a task are this node's.
+fn check_signals(task: &Task) -> Result<(), Failed> {
+    let of_templates = task.templates.iter().filter_map(|template| {
+        let signals = template.change_mode() == Ok(ChangeMode::Signal);
+        signals.then(|| ("change_signal", template.change_signal()))
+    });
+    let kill = Some(("kill_signal", task.kill_signal.as_str()));
+    let kill = kill.filter(|(_, signal)| !signal.is_empty());
+    for (key, signal) in kill.into_iter().chain(of_templates) {
+        if os_signal::number(signal).is_none() {
+            let problem = format!("{key}: {signal:?} is no signal of this node");
+            return Err(Failed::hopeless(problem));
+        }
+    }
+    Ok(())
 }
 
 /// The bytes of a dispatch's payload, which the job has as base64 of Snappy's block format.
