@@ -22,6 +22,8 @@ pub enum TaskHook {
     Logs,
     /// Write the payload of a dispatched job.
     DispatchPayload,
+    /// Fetch the artifacts that were not fetched yet; before the templates, which may read them.
+    Artifacts,
     /// Render the templates, as `PrepareTask::templates` says.
     Templates,
 }
@@ -34,6 +36,7 @@ impl TaskHook {
             Self::TaskDirectory => "task_dir",
             Self::Logs => "logs",
             Self::DispatchPayload => "dispatch_payload",
+            Self::Artifacts => "artifacts",
             Self::Templates => "template",
         }
     }
@@ -55,6 +58,8 @@ pub struct PrepareTask {
     pub environment: BTreeMap<String, String>,
     /// Templates with their paths on the host, `${...}` resolved, in the job's order.
     pub templates: Vec<PreparedTemplate>,
+    /// Artifacts that were not fetched yet, `${...}` resolved, in the job's order.
+    pub artifacts: Vec<PreparedArtifact>,
     /// Where the payload of a dispatched job goes, on the host, where the task wants it.
     pub dispatch_payload_file: Option<String>,
 }
@@ -67,6 +72,22 @@ pub struct PreparedTemplate {
     /// The source file on the host; `None` = the inline data.
     pub source: Option<String>,
     /// The destination on the host, beneath the allocation's directory.
+    pub destination: String,
+}
+
+/// An artifact with everything resolved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PreparedArtifact {
+    /// The artifact in the job: an offset into the task's list.
+    pub offset: usize,
+    /// Where from, as getters read it.
+    pub source: String,
+    /// Options of the getter: `checksum`, `archive`, `ref`...
+    pub options: BTreeMap<String, String>,
+    /// HTTP headers.
+    pub headers: BTreeMap<String, String>,
+    /// The destination on the host; whether it is beneath the allocation's directory is for the
+    /// shell to check.
     pub destination: String,
 }
 

@@ -24,6 +24,20 @@ pub enum RunEvent {
         /// Whether another attempt may do better.
         recovery: Recovery,
     },
+    /// An artifact of the attempt is fetched: it is not fetched again, whatever becomes of the
+    /// attempt.
+    Fetched {
+        /// The artifact in the job: an offset into the task's list.
+        artifact: usize,
+    },
+    /// How far a hook has come: replaces the history's newest line where that says the same of an
+    /// earlier moment.
+    Progress {
+        /// The kind of event.
+        kind: TaskEventKind,
+        /// The text.
+        message: String,
+    },
     /// The program was executed.
     Started {
         /// Its process.
@@ -56,6 +70,8 @@ pub enum Recovery {
     Possible,
     /// It will fail every time.
     Hopeless,
+    /// It was interrupted, because the task is to end.
+    Cancelled,
 }
 
 /// How a run ended.

@@ -191,6 +191,8 @@ impl NodeCore {
             RunEvent::Exited(exit) => KeptPhase::Exited(exit),
             RunEvent::Prepared { .. }
             | RunEvent::PrepareFailed { .. }
+            | RunEvent::Fetched { .. }
+            | RunEvent::Progress { .. }
             | RunEvent::Message { .. } => return,
         };
         let Some(lost) = self.lost_specs.get_mut(&run.alloc) else {

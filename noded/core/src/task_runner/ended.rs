@@ -119,7 +119,7 @@ impl TaskRunner {
 
 pub(super) fn end_of(recovery: Recovery) -> AttemptEnd {
     match recovery {
-        Recovery::Possible => AttemptEnd::Failure,
+        Recovery::Possible | Recovery::Cancelled => AttemptEnd::Failure,
         Recovery::Hopeless => AttemptEnd::Hopeless,
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use protocol_model::duration::format_go;
 use protocol_model::{TaskEvent, TaskEventKind, UnixNanos};
 
+use crate::effect::TaskHook;
 use crate::event::{Exit, ExitStatus};
 
 /// The longest text of one event; what is longer is cut, so that a report stays bounded.
@@ -33,6 +34,21 @@ pub(crate) fn setup_failure(message: &str, at: UnixNanos) -> TaskEvent {
     let text = failure.display_message.clone();
     failure = failure.with_detail("setup_error", text);
     failure
+}
+
+/// A hook of an attempt failed: artifacts have a kind of their own, with Nomad's words.
+pub(crate) fn hook_failure(hook: TaskHook, message: &str, at: UnixNanos) -> TaskEvent {
+    if hook == TaskHook::Artifacts {
+        let failure = event(TaskEventKind::ArtifactDownloadFailed, message, at);
+        let text = failure.display_message.clone();
+        return failure.with_detail("download_error", text);
+    }
+    setup_failure(&format!("{}: {message}", hook.name()), at)
+}
+
+/// How far something has come.
+pub(crate) fn progress(kind: TaskEventKind, message: &str, at: UnixNanos) -> TaskEvent {
+    event(kind, message, at).with_detail(TaskEvent::PROGRESS, true)
 }
 
 pub(crate) fn driver_failure(message: &str, at: UnixNanos) -> TaskEvent {

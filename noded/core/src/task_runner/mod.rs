@@ -58,6 +58,9 @@ pub struct PersistedTask {
     pub restarts: RestartTracker,
     /// Hooks that were done once and for all.
     pub prepared: BTreeSet<TaskHook>,
+    /// Artifacts that were fetched: offsets into the task's list.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub fetched: BTreeSet<usize>,
     /// Until when the restart policy has it wait; `None` = it does not wait. A point of the boot
     /// that the journal was written in.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +91,7 @@ pub enum Phase {
         /// Until when.
         until: Moment,
     },
-    /// Its hooks run; they are not interrupted.
+    /// Its hooks run.
     Preparing {
         /// What was wished for meanwhile.
         stop: Option<AfterStop>,
@@ -154,6 +157,7 @@ pub struct TaskRunner {
     state: TaskState,
     restarts: RestartTracker,
     prepared: BTreeSet<TaskHook>,
+    fetched: BTreeSet<usize>,
     phase: Phase,
     strays: BTreeSet<RunEpoch>,
 }
@@ -170,6 +174,7 @@ impl TaskRunner {
             state,
             restarts: RestartTracker::default(),
             prepared: BTreeSet::new(),
+            fetched: BTreeSet::new(),
             phase: Phase::Waiting,
             strays: BTreeSet::new(),
         }
@@ -293,6 +298,7 @@ impl TaskRunner {
             state: self.state.clone(),
             restarts: self.restarts,
             prepared: self.prepared.clone(),
+            fetched: self.fetched.clone(),
             delayed_until,
             stopping: match self.phase {
                 Phase::Stopping { after } => Some(after),
@@ -317,6 +323,11 @@ impl TaskRunner {
 
     fn note(&mut self, line: TaskEvent) {
         self.state.push_event(line);
+    }
+
+    /// A line that says how far something has come takes the place of the one before it.
+    fn note_progress(&mut self, line: TaskEvent) {
+        self.state.push_progress(line);
     }
 
     fn task_of<'a>(&self, ctx: RunContext<'a>) -> Option<&'a Task> {

@@ -55,6 +55,7 @@ impl TaskRunner {
             state,
             restarts,
             prepared,
+            fetched,
             delayed_until,
             stopping: _,
         } = persisted;
@@ -70,6 +71,7 @@ impl TaskRunner {
             state,
             restarts,
             prepared,
+            fetched,
             phase,
             strays: BTreeSet::new(),
         }
@@ -262,6 +264,8 @@ impl TaskRunner {
             }
             RunEvent::Prepared { .. }
             | RunEvent::PrepareFailed { .. }
+            | RunEvent::Fetched { .. }
+            | RunEvent::Progress { .. }
             | RunEvent::Message { .. } => {}
         }
     }

@@ -1,11 +1,11 @@
-//! Executes what the core asks for one allocation at a time: directories, preparation, processes.
+//! Executes what the core asks for allocations and tasks: directories, preparation, processes.
 //!
 //! ```text
 //!   Effect --> Executor::execute --> directories, streams, cgroups, keeper --> Vec<Event>
 //! ```
 //!
-//! The loop runs at most one effect of an allocation at a time, in the core's order; effects of
-//! different allocations run side by side.
+//! The loop runs at most one effect of a lane at a time, in the core's order; effects of different
+//! tasks and allocations run side by side.
 
 mod limits;
 mod masks;
@@ -30,6 +30,7 @@ use noded_keeper::protocol::{AllocAndTask, OsSignal, Refusal, Request, TaskKey};
 use protocol_error_chain::chain;
 use protocol_model::{AllocId, TaskEventKind};
 use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
 
 use crate::alloc_dir::AllocRoot;
 use crate::clock;
@@ -109,8 +110,13 @@ impl Executor {
         }
     }
 
-    /// Does what an effect of an allocation's lane says.
-    pub async fn execute(self: &Arc<Self>, effect: Effect) -> Vec<Event> {
+    /// Does what an effect of an allocation's lane says. A preparation ends within a second of its
+    /// `cancel`.
+    pub async fn execute(
+        self: &Arc<Self>,
+        effect: Effect,
+        cancel: &CancellationToken,
+    ) -> Vec<Event> {
         match effect {
             Effect::PrepareAlloc { spec, hooks } => {
                 let alloc = spec.id();
@@ -130,7 +136,7 @@ impl Executor {
             }
             Effect::PrepareTask(task) => {
                 let run = task.run.clone();
-                let event = self.blocking(move |own| own.prepare(&task)).await;
+                let event = self.prepare(Arc::new(*task), cancel).await;
                 vec![Event::Run { run, event }]
             }
             Effect::StartTask(task) => {
@@ -160,7 +166,8 @@ impl Executor {
                 self.release(run).await;
                 Vec::new()
             }
-            Effect::Append(_)
+            Effect::CancelPrepare { .. }
+            | Effect::Append(_)
             | Effect::Connect { .. }
             | Effect::Disconnect { .. }
             | Effect::OpenWatch { .. }

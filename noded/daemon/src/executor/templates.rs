@@ -1,7 +1,8 @@
 //! Rendering templates into the directories of their allocation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use noded_core::driver::TaskRoot;
@@ -11,6 +12,7 @@ use noded_template::{Dependency, Known, MissingKey, Time};
 use protocol_error_chain::chain;
 use protocol_model::{Task, Template};
 use rustix::fs::OFlags;
+use tokio_util::sync::CancellationToken;
 
 use super::Executor;
 use super::prepare::Failed;
@@ -22,45 +24,141 @@ use crate::template::{self, PASSES_MAX, TEMPLATE_BYTES_MAX};
 /// busy.
 const RENDER_MAX: Duration = Duration::from_secs(5);
 
+/// The specification has no such template, or no such task.
+const NOT_THERE: &str = "the job has no such template";
+
 /// What the `exec` driver shows of its own in every task's root.
 const OWN_MOUNTS: [&str; 5] = ["/alloc", "/dev", "/private", "/proc", "/sys"];
 
 impl Executor {
-    /// Renders the templates; returns what they add to the environment. Blocks.
-    pub(super) fn templates(
-        &self,
-        prepare: &PrepareTask,
-        task: &Task,
+    /// Renders the templates; returns what they add to the environment.
+    pub(super) async fn templates(
+        self: &Arc<Self>,
+        prepare: &Arc<PrepareTask>,
+        cancel: &CancellationToken,
     ) -> Result<BTreeMap<String, String>, Failed> {
         let mut environment = prepare.environment.clone();
         let mut added = BTreeMap::new();
-        for prepared in &prepare.templates {
-            let Some(template) = task.templates.get(prepared.offset) else {
+        for index in 0..prepare.templates.len() {
+            let Some((_, template)) = at(prepare, index) else {
                 continue;
             };
-            let subject = |problem: String| {
-                Failed::hopeless(format!("template {:?}: {problem}", template.dest_path()))
-            };
-            let text = self.source(prepare, prepared, template).map_err(subject)?;
-            let rendered = self.rendered(prepare, task, template, text, &environment);
-            let rendered = rendered
-                .map_err(|failed| failed.about(&format!("template {:?}", template.dest_path())))?;
-            let attributes = attributes(template).map_err(subject)?;
-            let path = Path::new(&prepared.destination);
-            if !template.envvars() {
-                self.check_visible(prepare, task, path).map_err(subject)?;
-            }
-            self.allocs
-                .write_file(prepare.run.alloc, path, rendered.as_bytes(), attributes)
-                .map_err(|error| subject(chain(&error)))?;
-            if template.envvars() {
-                let variables =
-                    template::environment_of(&rendered).map_err(|error| subject(chain(&error)))?;
-                environment.extend(variables.clone());
-                added.extend(variables);
-            }
+            let subject = format!("template {:?}", template.dest_path());
+            let variables = self.template(prepare, index, environment.clone(), cancel);
+            let variables = variables.await.map_err(|failed| failed.about(&subject))?;
+            environment.extend(variables.clone());
+            added.extend(variables);
         }
         Ok(added)
+    }
+
+    /// Renders one template, and again for as long as it names files that it has not had.
+    async fn template(
+        self: &Arc<Self>,
+        prepare: &Arc<PrepareTask>,
+        index: usize,
+        environment: BTreeMap<String, String>,
+        cancel: &CancellationToken,
+    ) -> Result<BTreeMap<String, String>, Failed> {
+        let job = Arc::clone(prepare);
+        let begun = self.blocking(move |own| own.begin(&job, index, environment));
+        let mut work = begun.await.map_err(Failed::hopeless)?;
+        for _ in 0..PASSES_MAX {
+            let rendering = self.jail.run(&work, RENDER_MAX, cancel.cancelled(), |_| {});
+            let job = Arc::clone(prepare);
+            match rendering.await.map_err(|error| Failed::of_jail(&error))? {
+                Rendering::Rendered(text) => {
+                    let written = self.blocking(move |own| own.finish(&job, index, &text));
+                    return written.await.map_err(Failed::hopeless);
+                }
+                Rendering::Missing(missing) => {
+                    let learnt = self.blocking(move |own| own.learn(&job, work, missing));
+                    work = learnt.await.map_err(Failed::hopeless)?;
+                }
+            }
+        }
+        Err(Failed::hopeless(format!(
+            "it names new files in each of {PASSES_MAX} renderings"
+        )))
+    }
+
+    /// The first rendering's request. Blocks.
+    fn begin(
+        &self,
+        prepare: &PrepareTask,
+        index: usize,
+        environment: BTreeMap<String, String>,
+    ) -> Result<Render, String> {
+        let (prepared, template) = at(prepare, index).ok_or(NOT_THERE)?;
+        let job = prepare.spec.job();
+        Ok(Render {
+            text: self.source(prepare, prepared, template)?,
+            left_delimiter: template.left_delim().to_owned(),
+            right_delimiter: template.right_delim.clone().unwrap_or_default(),
+            missing_key: match template.err_missing_key {
+                Some(true) => MissingKey::Error,
+                Some(false) | None => MissingKey::Zero,
+            },
+            known: Known {
+                environment,
+                namespace: job.namespace.clone(),
+                region: job.region.clone(),
+                now: time(clock::wall().0),
+                ..Known::default()
+            },
+        })
+    }
+
+    /// The next rendering's request: the same with the data that was missing. Blocks.
+    fn learn(
+        &self,
+        prepare: &PrepareTask,
+        mut work: Render,
+        missing: BTreeSet<Dependency>,
+    ) -> Result<Render, String> {
+        let base = self.allocs.path_of(prepare.run.alloc);
+        for dependency in missing {
+            let Dependency::File(path) = dependency else {
+                return Err(format!(
+                    "Missing: {dependency}: this release has no variables and no services"
+                ));
+            };
+            let below = template::file_below(&base, &prepare.run.task, &path);
+            let below = below.ok_or_else(|| {
+                format!(
+                    "file {path:?} is in neither the task's directory nor the allocation's shared \
+                     one"
+                )
+            })?;
+            let bytes = self.bytes_of(prepare, &below);
+            let bytes = bytes.map_err(|problem| format!("file {path:?}: {problem}"))?;
+            work.known.files.insert(path, bytes);
+        }
+        Ok(work)
+    }
+
+    /// Writes the result; returns what it adds to the environment. Blocks.
+    fn finish(
+        &self,
+        prepare: &PrepareTask,
+        index: usize,
+        rendered: &str,
+    ) -> Result<BTreeMap<String, String>, String> {
+        let (prepared, template) = at(prepare, index).ok_or(NOT_THERE)?;
+        let task = prepare.spec.task(&prepare.run.task).ok_or(NOT_THERE)?;
+        let attributes = attributes(template)?;
+        let path = Path::new(&prepared.destination);
+        if !template.envvars() {
+            self.check_visible(prepare, task, path)?;
+        }
+        self.allocs
+            .write_file(prepare.run.alloc, path, rendered.as_bytes(), attributes)
+            .map_err(|error| chain(&error))?;
+        if template.envvars() {
+            template::environment_of(rendered).map_err(|error| chain(&error))
+        } else {
+            Ok(BTreeMap::new())
+        }
     }
 
     fn source(
@@ -101,64 +199,6 @@ impl Executor {
         Ok(bytes)
     }
 
-    /// Renders one template, and again for as long as it names files that it has not had.
-    fn rendered(
-        &self,
-        prepare: &PrepareTask,
-        task: &Task,
-        template: &Template,
-        text: String,
-        environment: &BTreeMap<String, String>,
-    ) -> Result<String, Failed> {
-        let job = prepare.spec.job();
-        let mut work = Render {
-            text,
-            left_delimiter: template.left_delim().to_owned(),
-            right_delimiter: template.right_delim.clone().unwrap_or_default(),
-            missing_key: match template.err_missing_key {
-                Some(true) => MissingKey::Error,
-                Some(false) | None => MissingKey::Zero,
-            },
-            known: Known {
-                environment: environment.clone(),
-                namespace: job.namespace.clone(),
-                region: job.region.clone(),
-                now: time(clock::wall().0),
-                ..Known::default()
-            },
-        };
-        let base = self.allocs.path_of(prepare.run.alloc);
-        for _ in 0..PASSES_MAX {
-            let never = std::future::pending();
-            let rendering = self.jail.run(&work, RENDER_MAX, never, |_| {});
-            let rendering = tokio::runtime::Handle::current().block_on(rendering);
-            let missing = match rendering.map_err(|error| Failed::of_jail(&error))? {
-                Rendering::Rendered(text) => return Ok(text),
-                Rendering::Missing(missing) => missing,
-            };
-            for dependency in missing {
-                let Dependency::File(path) = dependency else {
-                    return Err(Failed::hopeless(format!(
-                        "Missing: {dependency}: this release has no variables and no services"
-                    )));
-                };
-                let below = template::file_below(&base, &task.name, &path).ok_or_else(|| {
-                    Failed::hopeless(format!(
-                        "file {path:?} is in neither the task's directory nor the allocation's \
-                         shared one"
-                    ))
-                })?;
-                let bytes = self
-                    .bytes_of(prepare, &below)
-                    .map_err(|problem| Failed::hopeless(format!("file {path:?}: {problem}")))?;
-                work.known.files.insert(path, bytes);
-            }
-        }
-        Err(Failed::hopeless(format!(
-            "it names new files in each of {PASSES_MAX} renderings"
-        )))
-    }
-
     /// A file beneath something that is mounted over it is written, and never seen by the task:
     /// that must not pass in silence.
     fn check_visible(
@@ -196,6 +236,13 @@ impl Executor {
             )),
         }
     }
+}
+
+/// A template of the preparation with the job's.
+fn at(prepare: &PrepareTask, index: usize) -> Option<(&PreparedTemplate, &Template)> {
+    let prepared = prepare.templates.get(index)?;
+    let task = prepare.spec.task(&prepare.run.task)?;
+    Some((prepared, task.templates.get(prepared.offset)?))
 }
 
 /// Nanoseconds since 1970 in parts.

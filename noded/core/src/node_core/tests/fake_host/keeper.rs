@@ -6,8 +6,8 @@ use std::time::Duration;
 use protocol_model::{AllocId, TaskRunState};
 
 use super::{FakeHost, FakeRun, Luck, Manners};
-use crate::effect::Effect;
-use crate::event::{Exit, ExitStatus, LeasesAnswer, Recovery, RunEvent};
+use crate::effect::{Effect, TaskHook};
+use crate::event::{Event, Exit, ExitStatus, LeasesAnswer, Recovery, RunEvent};
 use crate::journal::{self, JournalRecord};
 use crate::key::RunKey;
 use crate::test_support::at;
@@ -46,6 +46,24 @@ impl FakeHost {
         live.into_iter()
             .find(|run| run.task == task)
             .unwrap_or_else(|| panic!("{task} runs"))
+    }
+
+    /// At some times the cancel comes in time, at others the preparation was faster.
+    pub(super) fn cancel(&mut self, run: &RunKey) {
+        let faster = self.now % 2 == 1;
+        for pending in &mut self.pending {
+            if let Event::Run { run: of, event } = pending
+                && of == run
+                && matches!(event, RunEvent::Prepared { .. })
+                && !faster
+            {
+                *event = RunEvent::PrepareFailed {
+                    hook: TaskHook::Logs,
+                    message: "cancelled".to_owned(),
+                    recovery: Recovery::Cancelled,
+                };
+            }
+        }
     }
 
     pub(super) fn next_kill(&self) -> Option<u64> {

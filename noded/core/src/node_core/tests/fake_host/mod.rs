@@ -310,6 +310,7 @@ impl FakeHost {
                     event: AllocEvent::Destroyed,
                 });
             }
+            Effect::CancelPrepare { run } => self.cancel(&run),
             Effect::PrepareTask(_)
             | Effect::StartTask(_)
             | Effect::StopTask { .. }
