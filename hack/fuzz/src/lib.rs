@@ -15,6 +15,7 @@
 mod checkpoints;
 mod entries;
 mod frames;
+mod jail;
 mod jobs;
 mod journal;
 mod keeper;
@@ -28,6 +29,7 @@ mod verdict;
 pub use checkpoints::{checkpoint, checkpoint_records};
 pub use entries::{log_entry, log_history, log_outcome};
 pub use frames::frame;
+pub use jail::jail_frame;
 pub use jobs::{job_document, job_file};
 pub use journal::{journal, journal_file};
 pub use keeper::{keeper_packet, keeper_plan, keeper_record, keeper_state, keeper_stream};
@@ -47,6 +49,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("checkpoint_records", checkpoint_records),
     ("frame", frame),
     ("http_request", http_request),
+    ("jail_frame", jail_frame),
     ("job_document", job_document),
     ("job_file", job_file),
     ("journal", journal),

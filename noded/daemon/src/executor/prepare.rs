@@ -45,7 +45,10 @@ impl Failed {
     /// The failure of a piece of work in a child.
     pub(super) fn of_jail(error: &JailError) -> Self {
         Self {
-            message: chain(error),
+            message: match error {
+                JailError::Cancelled => "the task is to end".to_owned(),
+                error => chain(error),
+            },
             recovery: error.recovery(),
         }
     }
@@ -78,7 +81,7 @@ impl Failed {
     }
 }
 
-/// Whether a hook may wait for something that is not this host's.
+/// Whether a hook may wait for something else than the disk.
 fn waits(hook: TaskHook) -> bool {
     matches!(hook, TaskHook::Artifacts | TaskHook::Templates)
 }
@@ -98,19 +101,22 @@ impl Executor {
                 return cancelled(first);
             }
             let done = if waits(first) {
-                let waited = self.prepare_waiting(&prepare, hooks, cancel);
-                waited.await.map(|variables| environment.extend(variables))
+                self.prepare_waiting(&prepare, hooks, cancel).await
             } else {
                 let (prepare, hooks) = (Arc::clone(&prepare), hooks.to_vec());
-                let work = self.blocking(move |own| own.prepare_on_disk(&prepare, &hooks));
-                work.await
+                self.blocking(move |own| own.prepare_on_disk(&prepare, &hooks))
+                    .await
+                    .map(|()| BTreeMap::new())
             };
-            if let Err((hook, Failed { message, recovery })) = done {
-                return RunEvent::PrepareFailed {
-                    hook,
-                    message,
-                    recovery,
-                };
+            match done {
+                Ok(variables) => environment.extend(variables),
+                Err((hook, Failed { message, recovery })) => {
+                    return RunEvent::PrepareFailed {
+                        hook,
+                        message,
+                        recovery,
+                    };
+                }
             }
         }
         RunEvent::Prepared { environment }
@@ -125,13 +131,16 @@ impl Executor {
     ) -> Result<BTreeMap<String, String>, (TaskHook, Failed)> {
         let mut environment = BTreeMap::new();
         for hook in hooks {
-            let done = if *hook == TaskHook::Templates {
-                let rendered = self.template_hook(prepare, cancel);
-                rendered
-                    .await
-                    .map(|variables| environment.extend(variables))
-            } else {
-                self.artifacts(prepare, cancel).await
+            let done = match hook {
+                TaskHook::Artifacts => self.artifacts(prepare, cancel).await,
+                TaskHook::Templates => {
+                    let variables = self.template_hook(prepare, cancel).await;
+                    variables.map(|variables| environment.extend(variables))
+                }
+                TaskHook::Validate
+                | TaskHook::TaskDirectory
+                | TaskHook::Logs
+                | TaskHook::DispatchPayload => Ok(()),
             };
             done.map_err(|failed| (*hook, failed))?;
         }
