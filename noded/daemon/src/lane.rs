@@ -219,6 +219,7 @@ mod tests {
             user: String::new(),
             environment: BTreeMap::new(),
             network: TaskNetwork::default(),
+            volume_mounts: Vec::new(),
         }))
     }
 

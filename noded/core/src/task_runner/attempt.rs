@@ -170,6 +170,7 @@ impl TaskRunner {
             config: world.resolve_config(&task.config),
             user: world.resolve(&task.user),
             network: world.network(ctx),
+            volume_mounts: world.volume_mounts(),
             environment: world.into_environment(),
         })));
     }

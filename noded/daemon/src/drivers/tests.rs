@@ -144,21 +144,6 @@ fn mistakes_name_their_field() {
             json!({"command": "a", "cap_add": []}),
             "no field \"cap_add\"",
         ),
-        (
-            "exec",
-            json!({"command": "a", "cpu_hard_limit": "hard"}),
-            "config.cpu_hard_limit",
-        ),
-        (
-            "exec",
-            json!({"command": "a", "oom_group": 2}),
-            "config.oom_group",
-        ),
-        (
-            "raw_exec",
-            json!({"command": "a", "cpu_hard_limit": true}),
-            "no field \"cpu_hard_limit\"",
-        ),
         ("mock_driver", json!({"run_for": "soon"}), "config.run_for"),
         (
             "mock_driver",
@@ -260,4 +245,28 @@ fn limits_are_asked_for_by_exec_tasks_alone() {
     let off = asked("exec", json!({"cpu_hard_limit": false}));
     assert_eq!(off.cpu, CpuCeiling::Asked(Switch::Off));
     assert_eq!(asked("raw_exec", json!({})), AskedLimits::default());
+}
+
+#[test]
+fn mistakes_in_limits_name_their_field() {
+    for (driver, config, expected) in [
+        (
+            "exec",
+            json!({"command": "a", "cpu_hard_limit": "hard"}),
+            "config.cpu_hard_limit",
+        ),
+        (
+            "exec",
+            json!({"command": "a", "oom_group": 2}),
+            "config.oom_group",
+        ),
+        (
+            "raw_exec",
+            json!({"command": "a", "cpu_hard_limit": true}),
+            "no field \"cpu_hard_limit\"",
+        ),
+    ] {
+        let error = check(driver, config, "").expect_err(expected);
+        assert!(error.contains(expected), "{error}");
+    }
 }

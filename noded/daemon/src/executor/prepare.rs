@@ -207,6 +207,7 @@ impl Executor {
         }
         self.owner_of(prepare, task)?;
         check_signals(task)?;
+        check_volumes(driver, task)?;
         for network in &prepare.spec.group().networks {
             match network.mode() {
                 NetworkMode::Host => {}
@@ -312,6 +313,18 @@ impl Executor {
             .write_file(prepare.run.alloc, Path::new(file), &payload, attributes)
             .map_err(|error| Failed::possible(&error))
     }
+}
+
+/// A driver without processes only imitates a mount.
+fn check_volumes(driver: &DriverSettings, task: &Task) -> Result<(), Failed> {
+    let mounts_in_vain = driver.has(Ability::Processes) && !driver.has(Ability::Volumes);
+    if mounts_in_vain && !task.volume_mounts.is_empty() {
+        return Err(Failed::hopeless(format!(
+            "task driver {:?} for {:?} does not support host volumes",
+            task.driver, task.name
+        )));
+    }
+    Ok(())
 }
 
 /// The signals of a task are this node's.

@@ -13,12 +13,8 @@ use crate::drivers::StartFailed;
 impl Executor {
     /// The volumes that a task mounts, in the order of its job.
     pub(super) fn binds(&self, start: &StartTask) -> Result<Vec<Bind>, StartFailed> {
-        let mounts = start
-            .spec
-            .task(&start.run.task)
-            .map(|task| task.volume_mounts.as_slice())
-            .unwrap_or_default();
-        mounts.iter().map(|mount| self.bind(start, mount)).collect()
+        let mounts = start.volume_mounts.iter();
+        mounts.map(|mount| self.bind(start, mount)).collect()
     }
 
     fn bind(&self, start: &StartTask, mount: &VolumeMount) -> Result<Bind, StartFailed> {

@@ -18,3 +18,4 @@ mod scene;
 mod successors;
 mod upkeep;
 mod users;
+mod volumes;

@@ -10,7 +10,7 @@ use crate::resources::Resources;
 use crate::service::Service;
 use crate::task::Task;
 use crate::template::Template;
-use crate::volume::{VolumeMount, VolumeRequest};
+use crate::volume::VolumeRequest;
 
 /// Drivers that nodes of this release have.
 pub const KNOWN_DRIVERS: [&str; 3] = ["exec", "mock_driver", "raw_exec"];
@@ -71,13 +71,8 @@ pub(super) fn claims_other_volumes(group: &TaskGroup) -> bool {
     volumes.any(|volume| !is_host(volume) || volume.sticky)
 }
 
-pub(super) fn mounts_otherwise(task: &Task) -> bool {
-    let is_private = |mount: &VolumeMount| {
-        let mode = mount.propagation_mode.as_deref();
-        matches!(mode, None | Some("" | "private"))
-    };
-    let mounts = &task.volume_mounts;
-    !mounts.is_empty() && (task.driver != "exec" || !mounts.iter().all(is_private))
+pub(super) fn mounts_in_vain(task: &Task) -> bool {
+    !task.volume_mounts.is_empty() && task.driver != "exec"
 }
 
 pub(super) fn unknown_driver(task: &Task) -> Option<&str> {

@@ -175,8 +175,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         "volume_mount",
-        OfTask(mounts_otherwise),
-        "volumes are mounted by the driver exec, and with private propagation alone",
+        OfTask(mounts_in_vain),
+        "volumes are mounted by the driver exec alone; a raw_exec task fails its setup",
     ),
     row(
         "csi_plugin",
