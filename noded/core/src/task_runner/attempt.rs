@@ -67,23 +67,13 @@ impl TaskRunner {
             self.on_stray(epoch, &event, out);
             return;
         }
-        let Some(event) = self.take_template_event(event, ctx, out, now) else {
+        let event = self
+            .take_template_event(event, ctx, out, now)
+            .and_then(|event| self.take_word(event, out, now));
+        let Some(event) = event else {
             return;
         };
         match (event, self.phase) {
-            (RunEvent::Message { kind, message }, _) => {
-                self.note(history::event(kind, &message, now.wall));
-                // The sender does not repeat it: a restarted daemon must still have it.
-                self.persist(out);
-            }
-            (RunEvent::Progress { kind, message }, _) => {
-                self.note_progress(history::progress(kind, &message, now.wall));
-            }
-            (RunEvent::Fetched { artifact }, _) => {
-                if self.fetched.insert(artifact) {
-                    self.persist(out);
-                }
-            }
             (RunEvent::Prepared { environment }, Phase::Preparing { stop }) => {
                 self.on_prepared(environment, stop, ctx, out, now);
             }
@@ -133,7 +123,10 @@ impl TaskRunner {
                 | RunEvent::Exited(_)
                 | RunEvent::TemplatesChanged { .. }
                 | RunEvent::TemplatesRendered { .. }
-                | RunEvent::ScriptEnded { .. },
+                | RunEvent::ScriptEnded { .. }
+                | RunEvent::Message { .. }
+                | RunEvent::Progress { .. }
+                | RunEvent::Fetched { .. },
                 _,
             ) => {}
         }
@@ -143,6 +136,27 @@ impl TaskRunner {
         if recovery != Recovery::Cancelled {
             self.note(history::hook_failure(hook, message, now.wall));
         }
+    }
+
+    /// Takes in what is true in every phase; hands back the rest.
+    fn take_word(&mut self, event: RunEvent, out: &mut Outbox, now: Now) -> Option<RunEvent> {
+        match event {
+            RunEvent::Message { kind, message } => {
+                self.note(history::event(kind, &message, now.wall));
+                // The sender does not repeat it: a restarted daemon must still have it.
+                self.persist(out);
+            }
+            RunEvent::Progress { kind, message } => {
+                self.note_progress(history::progress(kind, &message, now.wall));
+            }
+            RunEvent::Fetched { artifact } => {
+                if self.fetched.insert(artifact) {
+                    self.persist(out);
+                }
+            }
+            other => return Some(other),
+        }
+        None
     }
 
     fn on_prepared(
