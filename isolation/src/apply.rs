@@ -64,9 +64,10 @@ fn let_go(
         Slot::Error,
         Slot::Network,
         Slot::Target,
+        Slot::Program,
     ];
     let own = reaper.map_or(-1, AsRawFd::as_raw_fd);
-    let mut keep = [-1, -1, -1, -1, -1, own, report.as_raw_fd()];
+    let mut keep = [-1, -1, -1, -1, -1, -1, own, report.as_raw_fd()];
     for (place, slot) in keep.iter_mut().zip(slots) {
         *place = descriptors.slot(slot).map_or(-1, |fd| fd.as_raw_fd());
     }

@@ -12,6 +12,7 @@ use noded_daemon::drivers::{self, Checked, DriverError, MockConfig, StartFailed}
 use noded_daemon::hands::Hands;
 use noded_daemon::upkeep::DiskUse;
 use protocol_model::{AllocId, Node};
+use tokio_util::sync::CancellationToken;
 
 use crate::tasks::{Manners, Script, Tasks};
 
@@ -52,7 +53,11 @@ impl IdleHands {
                 Vec::new()
             }
             Effect::RetireAlloc { .. }
+            | Effect::CancelPrepare { .. }
             | Effect::SignalTask { .. }
+            | Effect::FollowTemplates(_)
+            | Effect::RenderTemplates(_)
+            | Effect::RunChangeScript(_)
             | Effect::Append(_)
             | Effect::Connect { .. }
             | Effect::Disconnect { .. }
@@ -109,7 +114,11 @@ impl IdleHands {
 }
 
 impl Hands for IdleHands {
-    fn carry_out(self: Arc<Self>, effect: Effect) -> BoxFuture<'static, Vec<Event>> {
+    fn carry_out(
+        self: Arc<Self>,
+        effect: Effect,
+        _cancel: CancellationToken,
+    ) -> BoxFuture<'static, Vec<Event>> {
         Box::pin(async move { self.answer(effect) })
     }
 

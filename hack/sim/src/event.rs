@@ -88,7 +88,7 @@ pub enum NodeInput {
     Act(Box<Effect>),
     /// What an effect led to; the lane is free again.
     LaneDone {
-        alloc: AllocId,
+        lane: noded_core::effect::Lane,
         event: Option<Box<CoreEvent>>,
     },
     /// Keeper answered about leases.

@@ -27,6 +27,8 @@ pub enum Slot {
     Network,
     /// A pidfd of the task whose namespaces are joined.
     Target,
+    /// The program, for a plan that executes it as `/proc/self/fd/N`. It closes at the execution.
+    Program,
 }
 
 /// One privileged action.

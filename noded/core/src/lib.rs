@@ -42,6 +42,7 @@ pub mod env;
 pub mod event;
 pub mod journal;
 pub mod key;
+pub mod lanes;
 pub mod lifecycle;
 pub mod node_core;
 mod outbox;

@@ -1,11 +1,16 @@
 //! Jobs, allocations and times for the tests of this crate.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol_model::{
     AllocId, Allocation, Job, RestartPolicy, SpecHash, Task, TaskGroup, UnixNanos,
 };
 
+use crate::alloc_spec::AllocSpec;
+use crate::effect::PrepareTask;
+use crate::key::RunKey;
 use crate::time::{Moment, Now};
 
 /// The present, so many milliseconds after the beginning of the test.
@@ -17,6 +22,22 @@ pub(crate) fn at(millis: u64) -> Now {
         Moment(Duration::from_millis(millis)),
         UnixNanos(1_000_000_000 + wall),
     )
+}
+
+/// The preparation of an attempt, with nothing to do.
+pub(crate) fn prepare_task(run: RunKey) -> PrepareTask {
+    let job = job_with_tasks("web", vec![task(&run.task)]);
+    let alloc = alloc_of(&job, run.alloc);
+    PrepareTask {
+        spec: Arc::new(AllocSpec::new(alloc, Arc::new(job)).expect("the group is the job's")),
+        run,
+        user: String::new(),
+        hooks: Vec::new(),
+        environment: BTreeMap::new(),
+        templates: Vec::new(),
+        artifacts: Vec::new(),
+        dispatch_payload_file: None,
+    }
 }
 
 /// A `raw_exec` task without restarts.

@@ -22,11 +22,12 @@ use crate::clock::{Clock, HostClock};
 use crate::config::{Config, LiveConfig};
 use crate::custody::{CustodyError, NodeLock};
 use crate::data_dir::{self, DataDirError};
-use crate::executor::{Executor, SandboxStore};
+use crate::executor::{Executor, HostParts, SandboxStore};
 use crate::file_io::FileIo;
 use crate::fingerprint::{HostError, fingerprint, last, refresh, runtime};
 use crate::identity::{self, IdentityError, NodeIdentity};
 use crate::input::Input;
+use crate::jail::{Jail, JailOpenError};
 use crate::journal::{Journal, JournalError};
 use crate::keeper_events;
 use crate::keeper_link::{self, LinkError};
@@ -86,6 +87,9 @@ pub enum DaemonError {
     /// The addresses of allocations' networks.
     #[error("the subnet of allocations")]
     Subnet(#[source] netns::LayoutError),
+    /// The children that handle foreign bytes.
+    #[error("noded-jail")]
+    Jail(#[source] JailOpenError),
     /// keeper.
     #[error("keeper")]
     Keeper(#[source] LinkError),
@@ -183,6 +187,7 @@ pub async fn run(
     let core = NodeCore::new(settings, node, restored, kept, boot_id, HostClock.now());
     warn_of_lost_specs(&core);
     take_up_networks(&executor.networks, &core);
+    let healer = tokio::spawn(networks::look_after(Arc::clone(&executor)));
     let shell = Shell {
         core,
         clock: Arc::new(HostClock),
@@ -198,6 +203,7 @@ pub async fn run(
     let caretaker = tokio::spawn(caretaker.run(reload, surroundings));
     let ended = shell.run(stop).await.map_err(DaemonError::Shell);
     caretaker.abort();
+    healer.abort();
     say_goodbye(&endpoint).await;
     ended
 }
@@ -212,6 +218,7 @@ async fn open_executor(
 ) -> Result<(Arc<Executor>, Vec<KeptRun>), DaemonError> {
     let now = config.now();
     let launch = launch(&now)?;
+    let jail = Jail::open(&now.jail_binary, &hierarchy).map_err(DaemonError::Jail)?;
     let mut opened = keeper_link::open(&launch)
         .await
         .map_err(DaemonError::Keeper)?;
@@ -223,15 +230,15 @@ async fn open_executor(
         source,
     })?;
     let keeper = keeper_link::start(launch, opened, keeper_inputs(inputs.clone()));
-    let executor = Executor::new(
-        config.clone(),
+    let parts = HostParts {
         allocs,
         hierarchy,
         keeper,
         sandboxes,
         networks,
-        inputs,
-    );
+        jail,
+    };
+    let executor = Executor::new(config.clone(), parts, inputs);
     Ok((Arc::new(executor), kept))
 }
 

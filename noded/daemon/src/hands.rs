@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use noded_core::event::LeasesAnswer;
 use noded_core::{Effect, Event, Moment};
 use protocol_model::{AllocId, Node};
+use tokio_util::sync::CancellationToken;
 
 use crate::executor::Executor;
 use crate::fingerprint::{last, runtime};
@@ -16,8 +17,13 @@ use crate::upkeep::DiskUse;
 /// Whoever does what the core asks for beyond sessions and the journal.
 pub trait Hands: std::fmt::Debug + Send + Sync {
     /// Does what an effect of an allocation's lane says; answers what is known of it at once. The
-    /// next effect of the allocation comes after this one's answer.
-    fn carry_out(self: Arc<Self>, effect: Effect) -> BoxFuture<'static, Vec<Event>>;
+    /// next effect of the lane comes after this one's answer. A preparation ends within a second
+    /// of its `cancel`.
+    fn carry_out(
+        self: Arc<Self>,
+        effect: Effect,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Vec<Event>>;
 
     /// Extends and ends leases; `None` = the node ends.
     fn tend_leases(
@@ -34,8 +40,12 @@ pub trait Hands: std::fmt::Debug + Send + Sync {
 }
 
 impl Hands for Executor {
-    fn carry_out(self: Arc<Self>, effect: Effect) -> BoxFuture<'static, Vec<Event>> {
-        Box::pin(async move { self.execute(effect).await })
+    fn carry_out(
+        self: Arc<Self>,
+        effect: Effect,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Vec<Event>> {
+        Box::pin(async move { self.execute(effect, &cancel).await })
     }
 
     fn tend_leases(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use noded_core::alloc_runner::{CommandError, RestartScope, SignalScope};
+use noded_core::effect::Lane;
 use noded_core::event::SessionEvent;
 use noded_core::key::Attempt;
 use noded_core::update_batcher::Backlog;
@@ -32,7 +33,12 @@ pub enum Input {
     /// From keeper.
     Keeper(KeeperNews),
     /// An effect of an allocation's lane is done, and its events were sent before this.
-    LaneDone(AllocId),
+    LaneDone {
+        /// The lane.
+        lane: Lane,
+        /// The run, where the effect was its preparation.
+        prepared: Option<RunKey>,
+    },
     /// What the host is now; or why it cannot run tasks any more.
     Looked(Result<Box<Node>, String>),
     /// The configuration was read again.
@@ -52,7 +58,7 @@ impl Input {
             Self::Event(Event::Run { .. }) => "run",
             Self::Event(Event::Leases(_)) => "leases",
             Self::Keeper(_) => "keeper",
-            Self::LaneDone(_) => "lane",
+            Self::LaneDone { .. } => "lane",
             Self::Looked(_) | Self::Reconfigured(_) | Self::DiskMeasured(_) => "upkeep",
             Self::Ask(_) => "question",
         }

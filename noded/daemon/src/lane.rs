@@ -110,7 +110,8 @@ fn fallback(effect: Effect, message: &str) -> Fallback {
             Fallback::Again(effect)
         }
         // Nothing waits for these.
-        Effect::RetireAlloc { .. }
+        Effect::CancelPrepare { .. }
+        | Effect::RetireAlloc { .. }
         | Effect::ReleaseRun { .. }
         | Effect::Append(_)
         | Effect::Connect { .. }
@@ -181,6 +182,7 @@ mod tests {
             hooks: vec![TaskHook::Logs],
             environment: BTreeMap::new(),
             templates: Vec::new(),
+            artifacts: Vec::new(),
             dispatch_payload_file: None,
         }))
     }

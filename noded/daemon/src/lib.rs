@@ -17,6 +17,7 @@
 //!   asks, brings [`calls`] (logs, files, exec, restart, signal, stats).
 //! - [`executor`] does what an allocation needs, one effect at a time per allocation; [`drivers`]
 //!   say how their tasks are run; [`keeper_link`] is its way to the process that owns the tasks.
+//! - [`jail`] starts a confined child for each piece of work on foreign bytes (templates).
 //! - The loop knows these three as [`session::Outside`], [`hands::Hands`] and [`journal::Records`]:
 //!   a process that simulates many nodes has others.
 //! - [`journal`] is what survives; [`identity`] who we are; [`fingerprint`] what the host is.
@@ -41,6 +42,7 @@ pub mod fingerprint;
 pub mod hands;
 pub mod identity;
 pub mod input;
+pub mod jail;
 pub mod journal;
 pub mod keeper_events;
 pub mod keeper_link;

@@ -62,6 +62,17 @@ impl TaskState {
         self.events.push(Arc::new(event));
     }
 
+    /// Appends a line that says how far something has come; it takes the place of a newest line
+    /// of the same kind that says that, too. So what moves does not push the history out.
+    pub fn push_progress(&mut self, event: TaskEvent) {
+        let is_progress = |line: &TaskEvent| line.details.contains_key(TaskEvent::PROGRESS);
+        let newest = self.events.last();
+        if newest.is_some_and(|line| line.kind == event.kind && is_progress(line)) {
+            self.events.pop();
+        }
+        self.push_event(event);
+    }
+
     /// This state without its events: what is replicated of an allocation that lives.
     #[must_use]
     pub fn without_events(&self) -> Self {
@@ -156,6 +167,17 @@ pub enum TaskEventKind {
     HookFailed,
     /// The node's daemon found the task again after it was restarted itself.
     Restored,
+    /// The artifacts are being fetched.
+    #[serde(rename = "Downloading Artifacts")]
+    DownloadingArtifacts,
+    /// An artifact could not be fetched.
+    #[serde(rename = "Failed Artifact Download")]
+    ArtifactDownloadFailed,
+    /// The allocation's directories are larger than its disk.
+    #[serde(rename = "Disk Resources Exceeded")]
+    DiskExceeded,
+    /// A template says something.
+    Template,
     /// A kind that this release does not know.
     #[serde(other)]
     Other,
@@ -184,6 +206,9 @@ pub struct TaskEvent {
 }
 
 impl TaskEvent {
+    /// The detail that marks a line as one that says how far something has come.
+    pub const PROGRESS: &'static str = "progress";
+
     /// An event with a text.
     pub fn new(kind: TaskEventKind, message: impl Into<String>, now: UnixNanos) -> Self {
         Self {

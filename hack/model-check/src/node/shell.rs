@@ -110,7 +110,7 @@ impl World {
             if held.needs == Durability::Synced {
                 host.journal.request_sync();
             }
-            blocked.push(held.lane);
+            blocked.push(held.lane.clone());
             host.held.push_back(held);
         }
         for effect in ready {
@@ -160,7 +160,14 @@ impl World {
             Effect::StopTask { run, .. } => self.end_run(run, ExitStatus::Code(0)),
             Effect::KillTask { run } => self.end_run(run, ExitStatus::Signal(9)),
             Effect::ReleaseRun { run } => return self.host.keeper.release(&run),
-            Effect::Append(_) | Effect::SignalTask { .. } | Effect::RetireAlloc { .. } => return,
+            // Its jobs have no templates that change.
+            Effect::FollowTemplates(_)
+            | Effect::RenderTemplates(_)
+            | Effect::RunChangeScript(_)
+            | Effect::Append(_)
+            | Effect::CancelPrepare { .. }
+            | Effect::SignalTask { .. }
+            | Effect::RetireAlloc { .. } => return,
         };
         self.host.local.push_back(local);
     }

@@ -9,6 +9,7 @@ use noded_core::{Effect, Event, Moment, RunKey};
 use noded_daemon::hands::Hands;
 use noded_daemon::upkeep::DiskUse;
 use protocol_model::{AllocId, Node, UnixNanos};
+use tokio_util::sync::CancellationToken;
 
 use crate::eyes::{Eyes, Observation};
 use crate::mutant::Mutant;
@@ -25,7 +26,11 @@ pub struct SeenHands {
 }
 
 impl Hands for SeenHands {
-    fn carry_out(self: Arc<Self>, effect: Effect) -> BoxFuture<'static, Vec<Event>> {
+    fn carry_out(
+        self: Arc<Self>,
+        effect: Effect,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Vec<Event>> {
         let node = self.machine;
         match &effect {
             Effect::StartTask(start) => {
@@ -48,7 +53,7 @@ impl Hands for SeenHands {
             }
             _ => {}
         }
-        Arc::clone(&self.inner).carry_out(effect)
+        Arc::clone(&self.inner).carry_out(effect, cancel)
     }
 
     fn tend_leases(

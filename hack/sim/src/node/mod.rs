@@ -14,16 +14,17 @@ mod leases;
 mod link;
 mod shell;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use noded_core::effect::Lane;
 use noded_core::journal::RestoredNode;
 use noded_core::key::Attempt;
+use noded_core::lanes::Lanes;
 use noded_core::task_runner::Boot;
-use noded_core::{BootId, Durability, Effect, Moment, NodeCore, Now, Settings};
-use protocol_model::{AllocId, Node};
+use noded_core::{BootId, Durability, Effect, Moment, NodeCore, Now, RunKey, Settings};
+use protocol_model::Node;
 
 use crate::event::{Event, HostEvent, NodeInput, NodeIx, ServerIx};
 use crate::invariants::Observation;
@@ -55,7 +56,9 @@ pub struct SimNode {
     links: Vec<Link>,
     last_server: Option<ServerIx>,
     held: VecDeque<Held>,
-    lanes: BTreeMap<AllocId, VecDeque<Effect>>,
+    lanes: Lanes,
+    /// Preparations under way that nobody wants any more.
+    interrupted: BTreeSet<RunKey>,
     armed: Option<Nanos>,
     pub skew: i64,
     /// Since when nothing keeps the node from reaching a server, as far as faults go.
@@ -131,7 +134,8 @@ impl SimNode {
             links: Vec::new(),
             last_server: None,
             held: VecDeque::new(),
-            lanes: BTreeMap::new(),
+            lanes: Lanes::default(),
+            interrupted: BTreeSet::new(),
             armed: None,
             skew,
             reachable_since: None,
@@ -210,7 +214,8 @@ impl World {
         }
         node.life += 1;
         node.held.clear();
-        node.lanes.clear();
+        node.lanes = Lanes::default();
+        node.interrupted.clear();
         node.armed = None;
         node.last_server = None;
         node.journal.daemon_died();
@@ -328,11 +333,11 @@ impl World {
         match input {
             NodeInput::Connection { attempt, conn } => self.on_connection(ix, attempt, conn),
             NodeInput::Act(effect) => self.act(ix, *effect),
-            NodeInput::LaneDone { alloc, event } => {
+            NodeInput::LaneDone { lane, event } => {
                 if let Some(event) = event {
                     self.feed(ix, *event);
                 }
-                self.lane_done(ix, alloc);
+                self.lane_done(ix, &lane);
             }
             NodeInput::Leases(answer) => self.feed(ix, noded_core::Event::Leases(answer)),
             NodeInput::Run { run, event } => {

@@ -1,12 +1,12 @@
 //! The loop around the core: effects out, as far as the journal allows. The order and the rules of
 //! holding back are those of the daemon's `shell.rs`.
 
-use noded_core::effect::{AllocHook, Lane, SessionMessage, UpdateClass};
+use noded_core::effect::{AllocHook, Lane, SessionMessage, TaskHook, UpdateClass};
 use noded_core::event::{AllocEvent, Recovery, RunEvent};
 use noded_core::journal::JournalRecord;
+use noded_core::lanes::LaneStep;
 use noded_core::{AllocResources, Durability, Effect, Event as CoreEvent, Issued, Watermark};
-use protocol_model::AllocId;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use super::{Held, keeper};
 use crate::event::{Event, NodeInput, NodeIx};
@@ -149,7 +149,7 @@ impl World {
                 ready.push(held.effect);
             } else {
                 sync |= held.needs == Durability::Synced;
-                blocked.push(held.lane);
+                blocked.push(held.lane.clone());
                 node.held.push_back(held);
             }
         }
@@ -180,42 +180,41 @@ impl World {
             Effect::Append(_) => {}
             Effect::TendLeases { extend, end } => self.tend_leases(ix, extend, &end),
             effect => match effect.lane() {
-                Lane::Alloc(alloc) => self.enqueue(ix, alloc, effect),
+                Lane::Alloc(_) | Lane::Task { .. } => {
+                    let step = self.nodes[ix as usize].lanes.enqueue(effect);
+                    self.take_steps(ix, step);
+                }
                 lane => self.unmodelled(&format!("an effect in lane {lane:?}")),
             },
         }
     }
 
-    fn enqueue(&mut self, ix: NodeIx, alloc: AllocId, effect: Effect) {
-        let lanes = &mut self.nodes[ix as usize].lanes;
-        if let Some(waiting) = lanes.get_mut(&alloc) {
-            waiting.push_back(effect);
-            return;
-        }
-        lanes.insert(alloc, VecDeque::new());
-        self.begin(ix, effect);
-    }
-
-    fn begin(&mut self, ix: NodeIx, effect: Effect) {
-        let wait = self.rng.between(50 * MICRO, 8 * MILLI);
-        self.node_input(ix, wait, NodeInput::Act(Box::new(effect)));
-    }
-
-    pub(super) fn lane_done(&mut self, ix: NodeIx, alloc: AllocId) {
-        let lanes = &mut self.nodes[ix as usize].lanes;
-        match lanes.get_mut(&alloc).and_then(VecDeque::pop_front) {
-            Some(effect) => self.begin(ix, effect),
-            None => {
-                lanes.remove(&alloc);
+    fn take_steps(&mut self, ix: NodeIx, steps: impl IntoIterator<Item = LaneStep>) {
+        for step in steps {
+            match step {
+                LaneStep::Begin(effect) => {
+                    let wait = self.rng.between(50 * MICRO, 8 * MILLI);
+                    self.node_input(ix, wait, NodeInput::Act(Box::new(effect)));
+                }
+                LaneStep::Interrupt(run) => {
+                    self.nodes[ix as usize].interrupted.insert(run);
+                }
+                LaneStep::Cancelled(run) => {
+                    let event = cancelled(TaskHook::Validate);
+                    self.node_input(ix, 20 * MICRO, NodeInput::Run { run, event });
+                }
             }
         }
     }
 
+    pub(super) fn lane_done(&mut self, ix: NodeIx, lane: &Lane) {
+        let steps = self.nodes[ix as usize].lanes.done(lane);
+        self.take_steps(ix, steps);
+    }
+
     /// An effect of an allocation's lane is carried out.
     pub(super) fn act(&mut self, ix: NodeIx, effect: Effect) {
-        let Lane::Alloc(alloc) = effect.lane() else {
-            return;
-        };
+        let lane = effect.lane();
         if self.mutant == Some(Mutant::WaitsAfterReboot) && !self.nodes[ix as usize].told {
             return self.node_input(ix, SECOND / 2, NodeInput::Act(Box::new(effect)));
         }
@@ -241,7 +240,9 @@ impl World {
                 Some(CoreEvent::Alloc { alloc, event })
             }
             Effect::PrepareTask(prepare) => {
+                let late = self.nodes[ix as usize].interrupted.remove(&prepare.run);
                 let event = match prepare.hooks.first() {
+                    Some(hook) if late => cancelled(*hook),
                     Some(hook) if !luck => RunEvent::PrepareFailed {
                         hook: *hook,
                         message: "no room".to_owned(),
@@ -272,14 +273,24 @@ impl World {
                 self.nodes[ix as usize].keeper.release(&run);
                 None
             }
-            Effect::SignalTask { .. } | Effect::RetireAlloc { .. } => None,
+            Effect::SignalTask { .. } | Effect::FollowTemplates(_) | Effect::RetireAlloc { .. } => {
+                None
+            }
             other => {
                 self.unmodelled(&format!("{:?}", other.lane()));
                 None
             }
         };
         let event = event.map(Box::new);
-        self.node_input(ix, 20 * MICRO, NodeInput::LaneDone { alloc, event });
+        self.node_input(ix, 20 * MICRO, NodeInput::LaneDone { lane, event });
+    }
+}
+
+fn cancelled(hook: TaskHook) -> RunEvent {
+    RunEvent::PrepareFailed {
+        hook,
+        message: "the task is to end".to_owned(),
+        recovery: Recovery::Cancelled,
     }
 }
 

@@ -104,6 +104,7 @@ const ROWS: &[Row] = &[
     row("protocol-transport", LayerName::Process, Lane::Host, 2),
     row("controlplane-cli", LayerName::Process, Lane::Host, 2),
     row("protocol-client", LayerName::Process, Lane::Host, 2),
+    row("noded-jail", LayerName::Root, Lane::Host, 2),
     row("isolation", LayerName::Root, Lane::Host, 2),
     row("netns", LayerName::Root, Lane::Host, 2),
     row("hack-cluster", LayerName::Process, Lane::Host, 2),

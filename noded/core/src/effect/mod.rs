@@ -24,7 +24,10 @@ pub use alloc::AllocHook;
 pub use session::{
     DisconnectReason, Hello, ServerChoice, SessionMessage, StatusBatch, SyncPart, UpdateClass, Wish,
 };
-pub use task::{PrepareTask, PreparedTemplate, StartTask, TaskHook, TaskNetwork};
+pub use task::{
+    ChangeScriptRun, PrepareTask, PreparedArtifact, PreparedTemplate, Rendering, StartTask,
+    TaskHook, TaskNetwork,
+};
 
 /// How safe every journal record issued before an effect must be before the effect is executed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -51,7 +54,7 @@ pub struct Issued {
 }
 
 /// Effects of one lane are executed in order; lanes may overtake each other.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Lane {
     /// The journal itself.
     Journal,
@@ -64,8 +67,26 @@ pub enum Lane {
     Batch(UpdateClass),
     /// Leases at keeper: at most one such effect is under way.
     Leases,
-    /// Everything done for one allocation.
+    /// The work for an allocation as a whole. Its removal begins when the lanes of its tasks
+    /// are empty: see [`Lanes`](crate::lanes::Lanes).
     Alloc(AllocId),
+    /// The work for one task: a slow preparation holds up no sibling.
+    Task {
+        /// The allocation.
+        alloc: AllocId,
+        /// The task's name.
+        task: String,
+    },
+}
+
+impl Lane {
+    /// The lane of a run.
+    pub fn of_task(run: &RunKey) -> Self {
+        Self::Task {
+            alloc: run.alloc,
+            task: run.task.clone(),
+        }
+    }
 }
 
 /// What the core asks for.
@@ -145,6 +166,14 @@ pub enum Effect {
     /// Prepare an attempt: run `hooks` in order, stop at the first that fails.
     /// Answer: [`RunEvent::Prepared`](crate::event::RunEvent::Prepared) or `PrepareFailed`.
     PrepareTask(Box<PrepareTask>),
+    /// Interrupt the preparation of an attempt, whether it is under way or waits in its lane: this
+    /// overtakes it there. Answer: still the preparation's one. A hook that waits for something
+    /// ends within a second, undone, with [`Recovery::Cancelled`](crate::event::Recovery); an
+    /// answer that is on its way stands.
+    CancelPrepare {
+        /// The attempt.
+        run: RunKey,
+    },
     /// Start the process. Answer: `RunEvent::Started` or `RunEvent::StartFailed`, later `Exited`.
     StartTask(Box<StartTask>),
     /// Send `signal` to the main process and kill everything `kill_after` later. A repeat may only
@@ -171,6 +200,18 @@ pub enum Effect {
         /// The signal's name.
         signal: String,
     },
+    /// The run is alive: look at the files that its templates read until it is released, and tell
+    /// of changes with [`RunEvent::TemplatesChanged`](crate::event::RunEvent::TemplatesChanged). A
+    /// template that this daemon has not rendered is compared with its file first; a difference is
+    /// a change. No other answer.
+    FollowTemplates(Box<PrepareTask>),
+    /// Render those templates that are to be rendered anew, and write those whose text differs from
+    /// their file. Answer:
+    /// [`RunEvent::TemplatesRendered`](crate::event::RunEvent::TemplatesRendered).
+    RenderTemplates(Box<PrepareTask>),
+    /// Run a program inside the task. Nothing waits behind it; answer:
+    /// [`RunEvent::ScriptEnded`](crate::event::RunEvent::ScriptEnded).
+    RunChangeScript(Box<ChangeScriptRun>),
     /// The run has ended and that is recorded: acknowledge its exit to keeper, retire its streams,
     /// remove its cgroup and sandbox. No answer.
     ReleaseRun {
@@ -194,10 +235,14 @@ impl Effect {
             | Self::RetireAlloc { .. }
             | Self::DestroyAlloc { .. }
             | Self::PrepareTask(_)
+            | Self::CancelPrepare { .. }
             | Self::StartTask(_)
             | Self::StopTask { .. }
             | Self::KillTask { .. }
             | Self::SignalTask { .. }
+            | Self::FollowTemplates(_)
+            | Self::RenderTemplates(_)
+            | Self::RunChangeScript(_)
             | Self::ReleaseRun { .. } => None,
         }
     }
@@ -221,12 +266,16 @@ impl Effect {
             Self::TendLeases { .. } => Lane::Leases,
             Self::PrepareAlloc { spec, .. } => Lane::Alloc(spec.id()),
             Self::RetireAlloc { alloc } | Self::DestroyAlloc { alloc } => Lane::Alloc(*alloc),
-            Self::PrepareTask(prepare) => Lane::Alloc(prepare.run.alloc),
-            Self::StartTask(start) => Lane::Alloc(start.run.alloc),
-            Self::StopTask { run, .. }
+            Self::PrepareTask(prepare)
+            | Self::FollowTemplates(prepare)
+            | Self::RenderTemplates(prepare) => Lane::of_task(&prepare.run),
+            Self::RunChangeScript(script) => Lane::of_task(&script.run),
+            Self::StartTask(start) => Lane::of_task(&start.run),
+            Self::CancelPrepare { run }
+            | Self::StopTask { run, .. }
             | Self::KillTask { run }
             | Self::SignalTask { run, .. }
-            | Self::ReleaseRun { run } => Lane::Alloc(run.alloc),
+            | Self::ReleaseRun { run } => Lane::of_task(run),
         }
     }
 }

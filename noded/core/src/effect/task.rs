@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use protocol_model::{DnsConfig, NetworkStatus};
 
@@ -22,6 +23,8 @@ pub enum TaskHook {
     Logs,
     /// Write the payload of a dispatched job.
     DispatchPayload,
+    /// Fetch the artifacts that were not fetched yet; before the templates, which may read them.
+    Artifacts,
     /// Render the templates, as `PrepareTask::templates` says.
     Templates,
 }
@@ -34,6 +37,7 @@ impl TaskHook {
             Self::TaskDirectory => "task_dir",
             Self::Logs => "logs",
             Self::DispatchPayload => "dispatch_payload",
+            Self::Artifacts => "artifacts",
             Self::Templates => "template",
         }
     }
@@ -55,8 +59,20 @@ pub struct PrepareTask {
     pub environment: BTreeMap<String, String>,
     /// Templates with their paths on the host, `${...}` resolved, in the job's order.
     pub templates: Vec<PreparedTemplate>,
+    /// Artifacts that were not fetched yet, `${...}` resolved, in the job's order.
+    pub artifacts: Vec<PreparedArtifact>,
     /// Where the payload of a dispatched job goes, on the host, where the task wants it.
     pub dispatch_payload_file: Option<String>,
+}
+
+/// Whether a template's file is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rendering {
+    /// It is rendered and written.
+    Anew,
+    /// The file stays as it is. It is rendered where it is absent, or where a file that it reads
+    /// has changed since.
+    Kept,
 }
 
 /// A template with everything but its rendered text.
@@ -64,10 +80,43 @@ pub struct PrepareTask {
 pub struct PreparedTemplate {
     /// The template in the job: an offset into the task's list.
     pub offset: usize,
+    /// Whether its file is written.
+    pub rendering: Rendering,
     /// The source file on the host; `None` = the inline data.
     pub source: Option<String>,
     /// The destination on the host, beneath the allocation's directory.
     pub destination: String,
+}
+
+/// An artifact with everything resolved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PreparedArtifact {
+    /// The artifact in the job: an offset into the task's list.
+    pub offset: usize,
+    /// Where from, as getters read it.
+    pub source: String,
+    /// Options of the getter: `checksum`, `archive`, `ref`...
+    pub options: BTreeMap<String, String>,
+    /// HTTP headers.
+    pub headers: BTreeMap<String, String>,
+    /// The destination on the host; whether it is beneath the allocation's directory is for the
+    /// shell to check.
+    pub destination: String,
+}
+
+/// A program that is run inside a task after a template of it changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChangeScriptRun {
+    /// The attempt.
+    pub run: RunKey,
+    /// The template: an offset into the task's list.
+    pub offset: usize,
+    /// The program as the task sees it, `${...}` resolved.
+    pub command: String,
+    /// Its arguments, `${...}` resolved.
+    pub args: Vec<String>,
+    /// It is killed after this time.
+    pub timeout: Duration,
 }
 
 /// What starting an attempt needs.

@@ -4,7 +4,7 @@
 //! add. The variables of the host that a driver lets through lie beneath all of them; the shell
 //! adds them. Names and meanings are Nomad's, so that images and scripts carry over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol_model::{Allocation, DnsConfig, Node, Task, variable_name};
 use serde_json::{Map, Value};
@@ -16,7 +16,7 @@ mod ports;
 
 use crate::alloc_spec::AllocSpec;
 use crate::driver::TaskRoot;
-use crate::effect::{PreparedTemplate, TaskNetwork};
+use crate::effect::{PreparedArtifact, PreparedTemplate, Rendering, TaskNetwork};
 use crate::settings::Settings;
 use crate::task_runner::RunContext;
 use layout::TaskPaths;
@@ -102,19 +102,47 @@ impl<'a> TaskWorld<'a> {
         interpolate::replace_config(&config, &|name| self.lookup(name))
     }
 
-    /// The task's templates with their paths on the host.
-    pub(crate) fn templates(&self) -> Vec<PreparedTemplate> {
+    /// The task's templates with their paths on the host; `rendering` says which are written.
+    pub(crate) fn templates(
+        &self,
+        rendering: impl Fn(usize) -> Rendering,
+    ) -> Vec<PreparedTemplate> {
         let on_host = |path: &str| layout::host_path(&self.host, &self.seen, &self.resolve(path));
         let templates = self.task.templates.iter().enumerate();
         templates
             .map(|(offset, template)| PreparedTemplate {
                 offset,
+                rendering: rendering(offset),
                 source: template
                     .source_path
                     .as_deref()
                     .filter(|path| !path.is_empty())
                     .map(on_host),
                 destination: on_host(template.dest_path()),
+            })
+            .collect()
+    }
+
+    /// The task's artifacts, without those of the given offsets.
+    pub(crate) fn artifacts(&self, fetched: &BTreeSet<usize>) -> Vec<PreparedArtifact> {
+        let resolved = |texts: &BTreeMap<String, String>| {
+            let pairs = texts.iter();
+            let pairs = pairs.map(|(name, value)| (self.resolve(name), self.resolve(value)));
+            pairs.collect()
+        };
+        let artifacts = self.task.artifacts.iter().enumerate();
+        let missing = artifacts.filter(|(offset, _)| !fetched.contains(offset));
+        missing
+            .map(|(offset, artifact)| PreparedArtifact {
+                offset,
+                source: self.resolve(artifact.getter_source.as_deref().unwrap_or_default()),
+                options: resolved(&artifact.getter_options),
+                headers: resolved(&artifact.getter_headers),
+                destination: {
+                    let path = artifact.relative_dest.as_deref();
+                    let path = path.filter(|path| !path.is_empty()).unwrap_or("local/");
+                    layout::host_path(&self.host, &self.seen, &self.resolve(path))
+                },
             })
             .collect()
     }

@@ -8,6 +8,7 @@ use protocol_model::{
 
 use super::*;
 use crate::alloc_resources::AllocResources;
+use crate::effect::Rendering;
 use crate::test_support::{alloc_of, job_with_tasks, task};
 
 fn world_of(task: Task, check: impl FnOnce(&TaskWorld<'_>)) {
@@ -136,7 +137,10 @@ fn configuration_templates_and_payload_are_resolved() {
         let config = world.resolve_config(&world.task.config);
         assert_eq!(config["command"], "linux-${env.HOME_X}");
         let base = format!("/data/alloc/{}/main/local", AllocId::from_u128(7));
-        assert_eq!(world.templates()[0].destination, format!("{base}/a.conf"));
+        assert_eq!(
+            world.templates(|_| Rendering::Anew)[0].destination,
+            format!("{base}/a.conf")
+        );
         assert_eq!(
             world.dispatch_payload_file(),
             Some(format!("{base}/in.json"))

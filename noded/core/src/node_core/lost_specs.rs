@@ -191,6 +191,11 @@ impl NodeCore {
             RunEvent::Exited(exit) => KeptPhase::Exited(exit),
             RunEvent::Prepared { .. }
             | RunEvent::PrepareFailed { .. }
+            | RunEvent::TemplatesChanged { .. }
+            | RunEvent::TemplatesRendered { .. }
+            | RunEvent::ScriptEnded { .. }
+            | RunEvent::Fetched { .. }
+            | RunEvent::Progress { .. }
             | RunEvent::Message { .. } => return,
         };
         let Some(lost) = self.lost_specs.get_mut(&run.alloc) else {

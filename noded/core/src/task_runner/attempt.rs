@@ -7,7 +7,7 @@ use super::restart_policy::AttemptEnd;
 use super::{AfterStop, Phase, RunContext, ShutdownDelay, TaskRunner, history};
 use crate::effect::{Durability, Effect, PrepareTask, StartTask, TaskHook};
 use crate::env::TaskWorld;
-use crate::event::RunEvent;
+use crate::event::{Recovery, RunEvent};
 use crate::journal::JournalRecord;
 use crate::key::RunEpoch;
 use crate::outbox::Outbox;
@@ -46,7 +46,8 @@ impl TaskRunner {
             spec: ctx.spec.clone(),
             user: world.resolve(&task.user),
             hooks: self.hooks(task, ctx),
-            templates: world.templates(),
+            templates: world.templates(|offset| self.rendering_at_start(offset, ctx)),
+            artifacts: world.artifacts(&self.fetched),
             dispatch_payload_file: world.dispatch_payload_file(),
             environment: world.into_environment(),
         }));
@@ -70,6 +71,14 @@ impl TaskRunner {
             (RunEvent::Message { kind, message }, _) => {
                 self.note(history::event(kind, &message, now.wall));
             }
+            (RunEvent::Progress { kind, message }, _) => {
+                self.note_progress(history::progress(kind, &message, now.wall));
+            }
+            (RunEvent::Fetched { artifact }, _) => {
+                if self.fetched.insert(artifact) {
+                    self.persist(out);
+                }
+            }
             (RunEvent::Prepared { environment }, Phase::Preparing { stop }) => {
                 self.on_prepared(environment, stop, ctx, out, now);
             }
@@ -81,9 +90,19 @@ impl TaskRunner {
                 },
                 Phase::Preparing { stop },
             ) => {
-                let text = format!("{}: {message}", hook.name());
-                self.note(history::setup_failure(&text, now.wall));
+                if recovery != Recovery::Cancelled {
+                    self.note(history::hook_failure(hook, &message, now.wall));
+                }
                 self.finish_attempt(end_of(recovery), stop, ctx, out, now);
+            }
+            (RunEvent::TemplatesChanged { offsets }, _) => {
+                self.on_templates_changed(&offsets, ctx, now);
+            }
+            (RunEvent::TemplatesRendered { changed }, _) => {
+                self.on_templates_rendered(&changed, ctx, out, now);
+            }
+            (RunEvent::ScriptEnded { offset, end }, _) => {
+                self.on_script_ended(offset, &end, ctx, out, now);
             }
             (RunEvent::Started { pid, at }, Phase::Starting { stop }) => {
                 self.on_started(pid, at, stop, ctx, out, now);
@@ -131,6 +150,7 @@ impl TaskRunner {
         out: &mut Outbox,
         now: Now,
     ) {
+        self.templates.on_prepared();
         self.prepared
             .extend([TaskHook::TaskDirectory, TaskHook::DispatchPayload]);
         let Some(task) = self.task_of(ctx).filter(|_| stop.is_none()) else {
@@ -170,7 +190,7 @@ impl TaskRunner {
                 self.begin_kill(cause, ShutdownDelay::Skip, ctx, out, now);
             }
             Some(AfterStop::Restart) => self.begin_stop(AfterStop::Restart, ctx, out, now),
-            None => {}
+            None => self.follow_templates(ctx, out),
         }
         self.persist(out);
     }
@@ -191,6 +211,9 @@ impl TaskRunner {
         let has_payload = task.dispatch_payload.is_some() && ctx.spec.job().payload.is_some();
         if has_payload && !self.prepared.contains(&TaskHook::DispatchPayload) {
             hooks.push(TaskHook::DispatchPayload);
+        }
+        if self.fetched.len() < task.artifacts.len() {
+            hooks.push(TaskHook::Artifacts);
         }
         if !task.templates.is_empty() {
             hooks.push(TaskHook::Templates);

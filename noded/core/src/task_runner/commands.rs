@@ -5,7 +5,7 @@ use protocol_model::TaskRunState;
 use super::history;
 use super::restart_policy::RestartTracker;
 use super::{AfterStop, KillCause, Phase, RunContext, ShutdownDelay, TaskRefusal, TaskRunner};
-use crate::effect::Effect;
+use crate::effect::{Durability, Effect};
 use crate::outbox::Outbox;
 use crate::time::Now;
 
@@ -49,12 +49,24 @@ impl TaskRunner {
         }
         match &mut self.phase {
             Phase::Waiting | Phase::Delayed { .. } => self.die_killed(cause, ctx, out, now),
-            Phase::Preparing { stop } | Phase::Starting { stop } => {
+            Phase::Preparing { stop } => {
+                let earlier = stop.replace(stop.map_or(wish, |earlier| earlier.merge(wish)));
+                self.cancel_preparation(earlier, out);
+            }
+            Phase::Starting { stop } => {
                 *stop = Some(stop.map_or(wish, |earlier| earlier.merge(wish)));
             }
             Phase::Stopping { after } => *after = after.merge(wish),
             Phase::Running => self.begin_kill(cause, delay, ctx, out, now),
             Phase::ShutdownDelay { .. } | Phase::Dead => {}
+        }
+    }
+
+    /// Hooks may wait for long; nobody wants their outcome any more. Asked for once.
+    fn cancel_preparation(&self, earlier: Option<AfterStop>, out: &mut Outbox) {
+        if earlier.is_none() {
+            let run = self.run();
+            out.push_after(Durability::Nothing, Effect::CancelPrepare { run });
         }
     }
 
@@ -93,9 +105,11 @@ impl TaskRunner {
                 self.note(history::restart_signaled(reason, now.wall));
                 self.begin_stop(AfterStop::Restart, ctx, out, now);
             }
-            Phase::Preparing { stop } | Phase::Starting { stop } => {
-                *stop = Some(stop.map_or(AfterStop::Restart, |wish| wish));
+            Phase::Preparing { stop } => {
+                let earlier = stop.replace(stop.unwrap_or(AfterStop::Restart));
+                self.cancel_preparation(earlier, out);
             }
+            Phase::Starting { stop } => *stop = Some(stop.unwrap_or(AfterStop::Restart)),
             Phase::Delayed { .. } => self.phase = Phase::Waiting,
             Phase::Dead => {
                 self.note(history::restart_signaled(reason, now.wall));
@@ -103,6 +117,7 @@ impl TaskRunner {
                 self.state.failed = false;
                 self.state.finished_at = None;
                 self.restarts = RestartTracker::default();
+                self.templates.forget();
                 self.phase = Phase::Waiting;
             }
             Phase::Waiting | Phase::ShutdownDelay { .. } | Phase::Stopping { .. } => {}

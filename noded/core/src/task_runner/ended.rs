@@ -107,7 +107,7 @@ impl TaskRunner {
     }
 
     /// Tasks of a node that fail together do not restart together.
-    fn jitter_seed(&self, ctx: RunContext<'_>) -> u64 {
+    pub(super) fn jitter_seed(&self, ctx: RunContext<'_>) -> u64 {
         let (low, high) = halves(self.alloc.as_bytes());
         let name = self
             .name
@@ -119,7 +119,7 @@ impl TaskRunner {
 
 pub(super) fn end_of(recovery: Recovery) -> AttemptEnd {
     match recovery {
-        Recovery::Possible => AttemptEnd::Failure,
+        Recovery::Possible | Recovery::Cancelled => AttemptEnd::Failure,
         Recovery::Hopeless => AttemptEnd::Hopeless,
     }
 }

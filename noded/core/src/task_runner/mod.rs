@@ -30,6 +30,7 @@ pub(crate) mod history;
 pub mod restart_policy;
 mod restore;
 mod stop;
+mod templates;
 
 use crate::alloc_resources::AllocResources;
 use crate::alloc_spec::AllocSpec;
@@ -58,6 +59,9 @@ pub struct PersistedTask {
     pub restarts: RestartTracker,
     /// Hooks that were done once and for all.
     pub prepared: BTreeSet<TaskHook>,
+    /// Artifacts that were fetched: offsets into the task's list.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub fetched: BTreeSet<usize>,
     /// Until when the restart policy has it wait; `None` = it does not wait. A point of the boot
     /// that the journal was written in.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +92,7 @@ pub enum Phase {
         /// Until when.
         until: Moment,
     },
-    /// Its hooks run; they are not interrupted.
+    /// Its hooks run.
     Preparing {
         /// What was wished for meanwhile.
         stop: Option<AfterStop>,
@@ -154,8 +158,10 @@ pub struct TaskRunner {
     state: TaskState,
     restarts: RestartTracker,
     prepared: BTreeSet<TaskHook>,
+    fetched: BTreeSet<usize>,
     phase: Phase,
     strays: BTreeSet<RunEpoch>,
+    templates: templates::Follower,
 }
 
 impl TaskRunner {
@@ -170,8 +176,10 @@ impl TaskRunner {
             state,
             restarts: RestartTracker::default(),
             prepared: BTreeSet::new(),
+            fetched: BTreeSet::new(),
             phase: Phase::Waiting,
             strays: BTreeSet::new(),
+            templates: templates::Follower::default(),
         }
     }
 
@@ -204,16 +212,17 @@ impl TaskRunner {
             | Phase::Stopping { .. }
             | Phase::Dead => {}
         }
+        self.on_templates_timeout(ctx, out, now);
     }
 
     /// When [`Self::on_timeout`] is next due.
     pub(crate) fn poll_timeout(&self) -> Option<Moment> {
         match self.phase {
             Phase::Delayed { until } | Phase::ShutdownDelay { until, .. } => Some(until),
+            Phase::Running => self.templates.poll_timeout(),
             Phase::Waiting
             | Phase::Preparing { .. }
             | Phase::Starting { .. }
-            | Phase::Running
             | Phase::Stopping { .. }
             | Phase::Dead => None,
         }
@@ -293,6 +302,7 @@ impl TaskRunner {
             state: self.state.clone(),
             restarts: self.restarts,
             prepared: self.prepared.clone(),
+            fetched: self.fetched.clone(),
             delayed_until,
             stopping: match self.phase {
                 Phase::Stopping { after } => Some(after),
@@ -317,6 +327,11 @@ impl TaskRunner {
 
     fn note(&mut self, line: TaskEvent) {
         self.state.push_event(line);
+    }
+
+    /// A line that says how far something has come takes the place of the one before it.
+    fn note_progress(&mut self, line: TaskEvent) {
+        self.state.push_progress(line);
     }
 
     fn task_of<'a>(&self, ctx: RunContext<'a>) -> Option<&'a Task> {

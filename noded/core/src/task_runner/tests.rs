@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use protocol_model::{Job, NodeId, TaskRunState, UnixNanos};
+use protocol_model::{Artifact, Job, NodeId, TaskEventKind, TaskRunState, UnixNanos};
 
 use super::*;
 use crate::alloc_resources::AllocResources;
@@ -38,7 +38,10 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let job = job();
+        Self::with(job())
+    }
+
+    fn with(job: Job) -> Self {
         let alloc = alloc_of(&job, ID);
         let spec = Arc::new(AllocSpec::new(alloc, Arc::new(job)).expect("fits"));
         let settings = Settings::new("/data/alloc", [3; 16]);
@@ -95,7 +98,7 @@ fn exit(code: i32) -> RunEvent {
     })
 }
 
-const INPUTS: [(&str, Input); 11] = [
+const INPUTS: [(&str, Input); 12] = [
     ("kill", |it, ctx, out| {
         it.kill(
             KillCause::AllocStopped,
@@ -128,6 +131,14 @@ const INPUTS: [(&str, Input); 11] = [
             ctx,
             out,
         );
+    }),
+    ("cancelled", |it, ctx, out| {
+        let cancelled = RunEvent::PrepareFailed {
+            hook: TaskHook::Artifacts,
+            message: "cancelled".to_owned(),
+            recovery: Recovery::Cancelled,
+        };
+        event(it, cancelled, ctx, out);
     }),
     ("started", |it, ctx, out| {
         event(
@@ -164,12 +175,14 @@ delayed: timeout -> waiting
 delayed: failed -> delayed [release]
 delayed: exit 1 -> delayed [release]
 delayed: old exit -> delayed [release]
-preparing: kill -> preparing, then die
-preparing: kill now -> preparing, then die
-preparing: revive -> preparing, then restart
+preparing: kill -> preparing, then die [cancel]
+preparing: kill now -> preparing, then die [cancel]
+preparing: revive -> preparing, then restart [cancel]
 preparing: prepared -> starting [start]
+preparing: cancelled -> delayed [release]
 preparing: old exit -> preparing [release]
 preparing, then die: prepared -> dead [release]
+preparing, then die: cancelled -> dead [release]
 preparing, then die: old exit -> preparing, then die [release]
 starting: kill -> starting, then die
 starting: kill now -> starting, then die
@@ -256,10 +269,14 @@ fn short(effect: &Effect) -> Option<&'static str> {
     Some(match effect {
         Effect::Append(_) => return None,
         Effect::PrepareTask(_) => "prepare",
+        Effect::CancelPrepare { .. } => "cancel",
         Effect::StartTask(_) => "start",
         Effect::StopTask { .. } => "stop",
         Effect::KillTask { .. } => "kill",
         Effect::SignalTask { .. } => "signal",
+        Effect::FollowTemplates(_) => "follow",
+        Effect::RenderTemplates(_) => "render",
+        Effect::RunChangeScript(_) => "script",
         Effect::ReleaseRun { .. } => "release",
         other => panic!("{other:?} is not asked for by a task"),
     })
@@ -321,6 +338,69 @@ fn every_attempt_has_an_epoch_of_its_own_that_is_journaled_first() {
         runner.on_timeout(fixture.ctx(), &mut out, at(2_000));
         while out.pop().is_some() {}
     }
+}
+
+#[test]
+fn a_fetched_artifact_is_journaled_and_not_asked_for_again() {
+    let mut job = crate::test_support::job_with_tasks("web", vec![task("main")]);
+    job.task_groups[0].tasks[0].artifacts = vec![Artifact::default(), Artifact::default()];
+    let fixture = Fixture::with(job);
+    let mut runner = TaskRunner::new(ID, "main", at(0));
+    let mut out = Outbox::default();
+    let wanted = |runner: &mut TaskRunner, out: &mut Outbox| {
+        runner.start(fixture.ctx(), out, at(0));
+        let effects = std::iter::from_fn(|| out.pop()).map(|issued| issued.effect);
+        let prepare = effects.filter_map(|effect| match effect {
+            Effect::PrepareTask(prepare) => Some(prepare),
+            _ => None,
+        });
+        let prepare = prepare.last().expect("a preparation");
+        let offsets: Vec<usize> = prepare.artifacts.iter().map(|it| it.offset).collect();
+        (prepare.hooks.contains(&TaskHook::Artifacts), offsets)
+    };
+    assert_eq!(wanted(&mut runner, &mut out), (true, vec![0, 1]));
+    for (fetched, left) in [(1, (true, vec![0])), (0, (false, vec![]))] {
+        let epoch = runner.epoch;
+        let event = RunEvent::Fetched { artifact: fetched };
+        runner.on_run_event(epoch, event, fixture.ctx(), &mut out, at(0));
+        assert!(out.pop().is_some(), "it is journaled");
+        assert!(runner.persisted().fetched.contains(&fetched));
+        runner.phase = Phase::Waiting;
+        assert_eq!(wanted(&mut runner, &mut out), left);
+    }
+}
+
+#[test]
+fn progress_takes_one_line_of_the_history() {
+    let fixture = Fixture::new();
+    let mut runner = fixture.runner(Phase::Preparing { stop: None });
+    let mut out = Outbox::default();
+    let kind = TaskEventKind::DownloadingArtifacts;
+    let lines = |runner: &TaskRunner| -> Vec<String> {
+        let events = runner.state.events.iter();
+        events.map(|line| line.display_message.clone()).collect()
+    };
+    let before = lines(&runner).len();
+    let message = "Client is downloading artifacts".to_owned();
+    event(
+        &mut runner,
+        RunEvent::Message { kind, message },
+        fixture.ctx(),
+        &mut out,
+    );
+    for percent in [10, 20, 30] {
+        let message = format!("{percent} %");
+        event(
+            &mut runner,
+            RunEvent::Progress { kind, message },
+            fixture.ctx(),
+            &mut out,
+        );
+    }
+    assert_eq!(
+        lines(&runner)[before..],
+        ["Client is downloading artifacts", "30 %"]
+    );
 }
 
 #[test]

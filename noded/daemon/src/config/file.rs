@@ -52,6 +52,8 @@ pub struct ConfigFile {
     pub cgroup_base: Option<PathBuf>,
     /// The `noded-keeper` program; the one beside `noded` unless given.
     pub keeper_binary: Option<PathBuf>,
+    /// The `noded-jail` program; the one beside `noded` unless given.
+    pub jail_binary: Option<PathBuf>,
     /// `host_volume "NAME" { path = "/srv/data" }`: directories that jobs may mount by name.
     pub host_volume: BTreeMap<String, HostVolumeBlock>,
     /// `network { ipv4_subnet = "172.26.64.0/20" }`: the addresses of networks of mode bridge.

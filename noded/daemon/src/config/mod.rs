@@ -30,7 +30,7 @@ pub use reload::{LiveConfig, Reload, reload};
 pub use upkeep::Upkeep;
 use values::{
     absolute, cgroup_base, chroot_paths, dynamic_ports, host_name, host_volumes, join_token,
-    keeper_binary, kill_timeout_max, log_level, masked_paths, reservable_cores, reserved, servers,
+    kill_timeout_max, log_level, masked_paths, own_program, reservable_cores, reserved, servers,
     task_open_files, task_pids_max,
 };
 
@@ -80,6 +80,8 @@ pub struct Config {
     pub cgroup_base: PathBuf,
     /// The `noded-keeper` program.
     pub keeper_binary: PathBuf,
+    /// The `noded-jail` program.
+    pub jail_binary: PathBuf,
     /// Who starts it. Not in the file: the unit that starts noded knows.
     pub keeper_starter: Starter,
     /// Directories that jobs may mount by name.
@@ -212,7 +214,12 @@ impl Config {
             config_file: None,
             drivers: Drivers::from_file(&file)?,
             cgroup_base: cgroup_base(file.cgroup_base.as_deref())?,
-            keeper_binary: keeper_binary(file.keeper_binary.clone())?,
+            keeper_binary: own_program(
+                "keeper_binary",
+                file.keeper_binary.clone(),
+                "noded-keeper",
+            )?,
+            jail_binary: own_program("jail_binary", file.jail_binary.clone(), "noded-jail")?,
             keeper_starter: Starter::Client,
             upkeep: Upkeep::from_file(&file)?,
             host_volumes: host_volumes(file.host_volume)?,

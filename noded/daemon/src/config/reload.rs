@@ -89,6 +89,7 @@ pub fn reload(old: &Config, new: &Config) -> Reload {
         run_dir,
         cgroup_base,
         keeper_binary,
+        jail_binary,
         network,
         log_json
     );

@@ -1,11 +1,11 @@
-//! Executes what the core asks for one allocation at a time: directories, preparation, processes.
+//! Executes what the core asks for allocations and tasks: directories, preparation, processes.
 //!
 //! ```text
 //!   Effect --> Executor::execute --> directories, streams, cgroups, keeper --> Vec<Event>
 //! ```
 //!
-//! The loop runs at most one effect of an allocation at a time, in the core's order; effects of
-//! different allocations run side by side.
+//! The loop runs at most one effect of a lane at a time, in the core's order; effects of different
+//! tasks and allocations run side by side.
 
 mod limits;
 mod masks;
@@ -30,12 +30,14 @@ use noded_keeper::protocol::{AllocAndTask, OsSignal, Refusal, Request, TaskKey};
 use protocol_error_chain::chain;
 use protocol_model::{AllocId, TaskEventKind};
 use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
 
 use crate::alloc_dir::AllocRoot;
 use crate::clock;
 use crate::config::LiveConfig;
 use crate::drivers::{OwnRuns, own_runs};
 use crate::input::Input;
+use crate::jail::Jail;
 use crate::keeper_link::{CallError, KeeperHandle};
 use crate::networks::Networks;
 use crate::os_signal;
@@ -62,23 +64,42 @@ pub struct Executor {
     pub sandboxes: SandboxStore,
     own: BTreeMap<&'static str, Box<dyn OwnRuns>>,
     pub(crate) networks: Networks,
+    pub(crate) jail: Jail,
     blocking: Semaphore,
+}
+
+/// The parts of the host that an executor acts on.
+#[derive(Debug)]
+pub struct HostParts {
+    /// The directories of allocations.
+    pub allocs: AllocRoot,
+    /// Our cgroups.
+    pub hierarchy: Hierarchy,
+    /// keeper.
+    pub keeper: KeeperHandle,
+    /// What running tasks were started with.
+    pub sandboxes: SandboxStore,
+    /// The networks of allocations.
+    pub networks: Networks,
+    /// The children that handle foreign bytes.
+    pub jail: Jail,
 }
 
 impl Executor {
     /// An executor. What drivers do that run their tasks themselves is told to `inputs`.
-    pub fn new(
-        config: LiveConfig,
-        allocs: AllocRoot,
-        hierarchy: Hierarchy,
-        keeper: KeeperHandle,
-        sandboxes: SandboxStore,
-        networks: Networks,
-        inputs: &mpsc::Sender<Input>,
-    ) -> Self {
+    pub fn new(config: LiveConfig, parts: HostParts, inputs: &mpsc::Sender<Input>) -> Self {
+        let HostParts {
+            allocs,
+            hierarchy,
+            keeper,
+            sandboxes,
+            networks,
+            jail,
+        } = parts;
         Self {
             paths: RuntimePaths::new(&config.now().run_dir),
             networks,
+            jail,
             config,
             allocs,
             hierarchy,
@@ -89,8 +110,13 @@ impl Executor {
         }
     }
 
-    /// Does what an effect of an allocation's lane says.
-    pub async fn execute(self: &Arc<Self>, effect: Effect) -> Vec<Event> {
+    /// Does what an effect of an allocation's lane says. A preparation ends within a second of its
+    /// `cancel`.
+    pub async fn execute(
+        self: &Arc<Self>,
+        effect: Effect,
+        cancel: &CancellationToken,
+    ) -> Vec<Event> {
         match effect {
             Effect::PrepareAlloc { spec, hooks } => {
                 let alloc = spec.id();
@@ -110,7 +136,7 @@ impl Executor {
             }
             Effect::PrepareTask(task) => {
                 let run = task.run.clone();
-                let event = self.blocking(move |own| own.prepare(&task)).await;
+                let event = self.prepare(Arc::new(*task), cancel).await;
                 vec![Event::Run { run, event }]
             }
             Effect::StartTask(task) => {
@@ -140,7 +166,8 @@ impl Executor {
                 self.release(run).await;
                 Vec::new()
             }
-            Effect::Append(_)
+            Effect::CancelPrepare { .. }
+            | Effect::Append(_)
             | Effect::Connect { .. }
             | Effect::Disconnect { .. }
             | Effect::OpenWatch { .. }

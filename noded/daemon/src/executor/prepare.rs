@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -14,13 +15,16 @@ use noded_keeper::io::{LogLimits, create_streams};
 use noded_keeper::protocol::TaskKey;
 use protocol_error_chain::chain;
 use protocol_model::{DISPATCH_PAYLOAD_BYTES_MAX, NetworkMode, Task};
+use tokio_util::sync::CancellationToken;
 
 use super::Executor;
 use super::users::identity_of;
 use crate::alloc_dir::{FileAttributes, TaskAccess};
 use crate::config::{DriverSettings, Switch};
 use crate::drivers::DriverError;
+use crate::jail::JailError;
 use crate::os_signal;
+use crate::shell::cancelled;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -38,6 +42,22 @@ impl Failed {
         }
     }
 
+    /// The failure of a piece of work in a child.
+    pub(super) fn of_jail(error: &JailError) -> Self {
+        Self {
+            message: chain(error),
+            recovery: error.recovery(),
+        }
+    }
+
+    /// The same failure, of a part.
+    pub(super) fn about(self, subject: &str) -> Self {
+        Self {
+            message: format!("{subject}: {}", self.message),
+            ..self
+        }
+    }
+
     fn possible(error: &dyn std::error::Error) -> Self {
         Self {
             message: chain(error),
@@ -46,29 +66,63 @@ impl Failed {
     }
 }
 
+/// Whether a hook may wait for something that is not this host's.
+fn waits(hook: TaskHook) -> bool {
+    hook == TaskHook::Artifacts
+}
+
 impl Executor {
-    /// Runs the hooks of an attempt. Blocks.
-    pub(super) fn prepare(&self, prepare: &PrepareTask) -> RunEvent {
+    /// Runs the hooks of an attempt; between two of them, and while one waits, it heeds `cancel`.
+    pub(super) async fn prepare(
+        self: &Arc<Self>,
+        prepare: Arc<PrepareTask>,
+        cancel: &CancellationToken,
+    ) -> RunEvent {
         let mut environment = BTreeMap::new();
-        if !prepare.hooks.contains(&TaskHook::TaskDirectory)
-            && let Some(task) = prepare.spec.task(&prepare.run.task)
-            && let Err(Failed { message, recovery }) = self.task_directory(prepare, task)
-        {
-            // Made before; but a reboot takes the memory file system for secrets away.
-            return RunEvent::PrepareFailed {
-                hook: TaskHook::TaskDirectory,
-                message,
-                recovery,
+        // What does not wait for anything but the disk goes to one thread in one piece.
+        for hooks in prepare.hooks.chunk_by(|a, b| waits(*a) == waits(*b)) {
+            let first = hooks.first().copied().unwrap_or(TaskHook::Validate);
+            if cancel.is_cancelled() {
+                return cancelled(first);
+            }
+            let done = if waits(first) {
+                self.artifacts(&prepare, cancel)
+                    .await
+                    .map_err(|failed| (first, failed))
+            } else {
+                let (prepare, hooks) = (Arc::clone(&prepare), hooks.to_vec());
+                let work = self.blocking(move |own| own.prepare_on_disk(&prepare, &hooks));
+                work.await.map(|variables| environment.extend(variables))
             };
-        }
-        for hook in &prepare.hooks {
-            let Some(task) = prepare.spec.task(&prepare.run.task) else {
+            if let Err((hook, Failed { message, recovery })) = done {
                 return RunEvent::PrepareFailed {
-                    hook: *hook,
-                    message: "the job has no such task".to_owned(),
-                    recovery: Recovery::Hopeless,
+                    hook,
+                    message,
+                    recovery,
                 };
-            };
+            }
+        }
+        RunEvent::Prepared { environment }
+    }
+
+    /// Runs hooks in order; returns what they add to the environment. Blocks.
+    fn prepare_on_disk(
+        &self,
+        prepare: &PrepareTask,
+        hooks: &[TaskHook],
+    ) -> Result<BTreeMap<String, String>, (TaskHook, Failed)> {
+        let mut environment = BTreeMap::new();
+        let task = prepare.spec.task(&prepare.run.task).ok_or_else(|| {
+            let failed = Failed::hopeless("the job has no such task");
+            (TaskHook::Validate, failed)
+        })?;
+        let is_made_before = !prepare.hooks.contains(&TaskHook::TaskDirectory);
+        if is_made_before && hooks.first() == prepare.hooks.first() {
+            // A reboot takes the memory file system for secrets away.
+            self.task_directory(prepare, task)
+                .map_err(|failed| (TaskHook::TaskDirectory, failed))?;
+        }
+        for hook in hooks {
             let done = match hook {
                 TaskHook::Validate => self.validate(prepare, task),
                 TaskHook::TaskDirectory => self.task_directory(prepare, task),
@@ -77,16 +131,24 @@ impl Executor {
                 TaskHook::Templates => self.templates(prepare, task).map(|variables| {
                     environment.extend(variables);
                 }),
+                TaskHook::Artifacts => Ok(()),
             };
-            if let Err(Failed { message, recovery }) = done {
-                return RunEvent::PrepareFailed {
-                    hook: *hook,
-                    message,
-                    recovery,
-                };
-            }
+            done.map_err(|failed| (*hook, failed))?;
         }
-        RunEvent::Prepared { environment }
+        Ok(environment)
+    }
+
+    /// Fetches the artifacts that were not fetched yet.
+    async fn artifacts(
+        self: &Arc<Self>,
+        prepare: &PrepareTask,
+        _cancel: &CancellationToken,
+    ) -> Result<(), Failed> {
+        let source = prepare.artifacts.first().map(|artifact| &artifact.source);
+        Err(Failed::hopeless(format!(
+            "artifact {source:?}: this release fetches none; put the file on the node, in \
+             chroot_paths or a host_volume, and take the artifact block out of the job"
+        )))
     }
 
     fn validate(&self, prepare: &PrepareTask, task: &Task) -> Result<(), Failed> {
@@ -109,13 +171,6 @@ impl Executor {
         if !signal.is_empty() && os_signal::number(signal).is_none() {
             return Err(Failed::hopeless(format!(
                 "kill_signal: {signal:?} is no signal of this node"
-            )));
-        }
-        if let Some(artifact) = task.artifacts.first() {
-            let source = artifact.getter_source.as_deref().unwrap_or_default();
-            return Err(Failed::hopeless(format!(
-                "artifact {source:?}: this release fetches none; put the file on the node, in \
-                 chroot_paths or a host_volume, and take the artifact block out of the job"
             )));
         }
         for network in &prepare.spec.group().networks {

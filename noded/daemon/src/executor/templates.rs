@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use noded_core::driver::TaskRoot;
 use noded_core::effect::{PrepareTask, PreparedTemplate};
-use noded_template::{Delimiters, Dependency, Known, Limits, MissingKey, Outcome, Time};
+use noded_jail::{Render, Rendering};
+use noded_template::{Dependency, Known, MissingKey, Time};
 use protocol_error_chain::chain;
 use protocol_model::{Task, Template};
 use rustix::fs::OFlags;
@@ -15,6 +17,10 @@ use super::prepare::Failed;
 use crate::alloc_dir::FileAttributes;
 use crate::clock;
 use crate::template::{self, PASSES_MAX, TEMPLATE_BYTES_MAX};
+
+/// The time of one rendering. Its processor time has a lower limit, so this means that the host is
+/// busy.
+const RENDER_MAX: Duration = Duration::from_secs(5);
 
 /// What the `exec` driver shows of its own in every task's root.
 const OWN_MOUNTS: [&str; 5] = ["/alloc", "/dev", "/private", "/proc", "/sys"];
@@ -36,8 +42,9 @@ impl Executor {
                 Failed::hopeless(format!("template {:?}: {problem}", template.dest_path()))
             };
             let text = self.source(prepare, prepared, template).map_err(subject)?;
-            let rendered = self.rendered(prepare, task, template, &text, &environment);
-            let rendered = rendered.map_err(subject)?;
+            let rendered = self.rendered(prepare, task, template, text, &environment);
+            let rendered = rendered
+                .map_err(|failed| failed.about(&format!("template {:?}", template.dest_path())))?;
             let attributes = attributes(template).map_err(subject)?;
             let path = Path::new(&prepared.destination);
             if !template.envvars() {
@@ -100,52 +107,56 @@ impl Executor {
         prepare: &PrepareTask,
         task: &Task,
         template: &Template,
-        text: &str,
+        text: String,
         environment: &BTreeMap<String, String>,
-    ) -> Result<String, String> {
-        let template = noded_template::Template {
+    ) -> Result<String, Failed> {
+        let job = prepare.spec.job();
+        let mut work = Render {
             text,
-            delimiters: Delimiters::new(template.left_delim(), template.right_delim.as_deref()),
+            left_delimiter: template.left_delim().to_owned(),
+            right_delimiter: template.right_delim.clone().unwrap_or_default(),
             missing_key: match template.err_missing_key {
                 Some(true) => MissingKey::Error,
                 Some(false) | None => MissingKey::Zero,
             },
-        };
-        let job = prepare.spec.job();
-        let mut known = Known {
-            environment: environment.clone(),
-            namespace: job.namespace.clone(),
-            region: job.region.clone(),
-            now: time(clock::wall().0),
-            ..Known::default()
+            known: Known {
+                environment: environment.clone(),
+                namespace: job.namespace.clone(),
+                region: job.region.clone(),
+                now: time(clock::wall().0),
+                ..Known::default()
+            },
         };
         let base = self.allocs.path_of(prepare.run.alloc);
         for _ in 0..PASSES_MAX {
-            let outcome = noded_template::render(&template, &known, &Limits::default());
-            let missing = match outcome.map_err(|error| error.to_string())? {
-                Outcome::Rendered(text) => return Ok(text),
-                Outcome::Missing(missing) => missing,
+            let never = std::future::pending();
+            let rendering = self.jail.run(&work, RENDER_MAX, never, |_| {});
+            let rendering = tokio::runtime::Handle::current().block_on(rendering);
+            let missing = match rendering.map_err(|error| Failed::of_jail(&error))? {
+                Rendering::Rendered(text) => return Ok(text),
+                Rendering::Missing(missing) => missing,
             };
             for dependency in missing {
                 let Dependency::File(path) = dependency else {
-                    return Err(format!(
+                    return Err(Failed::hopeless(format!(
                         "Missing: {dependency}: this release has no variables and no services"
-                    ));
+                    )));
                 };
                 let below = template::file_below(&base, &task.name, &path).ok_or_else(|| {
-                    format!(
+                    Failed::hopeless(format!(
                         "file {path:?} is in neither the task's directory nor the allocation's \
                          shared one"
-                    )
+                    ))
                 })?;
-                let bytes = self.bytes_of(prepare, &below);
-                let bytes = bytes.map_err(|problem| format!("file {path:?}: {problem}"))?;
-                known.files.insert(path, bytes);
+                let bytes = self
+                    .bytes_of(prepare, &below)
+                    .map_err(|problem| Failed::hopeless(format!("file {path:?}: {problem}")))?;
+                work.known.files.insert(path, bytes);
             }
         }
-        Err(format!(
+        Err(Failed::hopeless(format!(
             "it names new files in each of {PASSES_MAX} renderings"
-        ))
+        )))
     }
 
     /// A file beneath something that is mounted over it is written, and never seen by the task:

@@ -1,23 +1,28 @@
-//! Lanes of allocations: the effects of one run one after the other, those of different ones side
-//! by side.
+//! Carrying out the effects of allocations, in the order that [`noded_core::lanes`] says.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use noded_core::{Effect, Event, Moment};
+use noded_core::effect::{Lane, TaskHook};
+use noded_core::event::{Recovery, RunEvent};
+use noded_core::lanes::{self, LaneStep};
+use noded_core::{Effect, Event, Moment, RunKey};
 use protocol_model::AllocId;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::hands::Hands;
 use crate::input::Input;
 use crate::lane;
 
-/// Allocations with an effect under way, and what waits behind it.
+/// Effects under way, and what waits behind them.
 #[derive(Debug)]
 pub(super) struct Lanes {
     hands: Arc<dyn Hands>,
     inputs: mpsc::Sender<Input>,
-    waiting: BTreeMap<AllocId, VecDeque<Effect>>,
+    order: lanes::Lanes,
+    /// Of the preparations that are under way.
+    cancels: BTreeMap<RunKey, CancellationToken>,
 }
 
 impl Lanes {
@@ -25,28 +30,25 @@ impl Lanes {
         Self {
             hands,
             inputs,
-            waiting: BTreeMap::new(),
+            order: lanes::Lanes::default(),
+            cancels: BTreeMap::new(),
         }
     }
 
-    /// Begins an effect, or puts it behind those of the same allocation.
-    pub(super) fn enqueue(&mut self, alloc: AllocId, effect: Effect) {
-        if let Some(waiting) = self.waiting.get_mut(&alloc) {
-            waiting.push_back(effect);
-            return;
+    /// Begins an effect, or puts it behind those of the same lane.
+    pub(super) fn enqueue(&mut self, effect: Effect) {
+        if let Some(step) = self.order.enqueue(effect) {
+            self.take(step);
         }
-        self.waiting.insert(alloc, VecDeque::new());
-        self.begin(alloc, effect);
     }
 
     /// The effect that was under way is done: the next one.
-    pub(super) fn done(&mut self, alloc: AllocId) {
-        let waiting = self.waiting.get_mut(&alloc);
-        match waiting.and_then(VecDeque::pop_front) {
-            Some(effect) => self.begin(alloc, effect),
-            None => {
-                self.waiting.remove(&alloc);
-            }
+    pub(super) fn done(&mut self, lane: &Lane, prepared: Option<&RunKey>) {
+        if let Some(run) = prepared {
+            self.cancels.remove(run);
+        }
+        for step in self.order.done(lane) {
+            self.take(step);
         }
     }
 
@@ -62,16 +64,54 @@ impl Lanes {
         });
     }
 
-    fn begin(&self, alloc: AllocId, effect: Effect) {
+    fn take(&mut self, step: LaneStep) {
+        match step {
+            LaneStep::Begin(effect) => self.begin(effect),
+            LaneStep::Interrupt(run) => {
+                if let Some(cancel) = self.cancels.get(&run) {
+                    cancel.cancel();
+                }
+            }
+            LaneStep::Cancelled(run) => {
+                let inputs = self.inputs.clone();
+                tokio::spawn(async move {
+                    let event = cancelled(TaskHook::Validate);
+                    // A loop that ended no longer wants to know.
+                    let _ = inputs.send(Input::Event(Event::Run { run, event })).await;
+                });
+            }
+        }
+    }
+
+    fn begin(&mut self, effect: Effect) {
+        let cancel = CancellationToken::new();
+        let prepared = match &effect {
+            Effect::PrepareTask(prepare) => {
+                let run = prepare.run.clone();
+                self.cancels.insert(run.clone(), cancel.clone());
+                Some(run)
+            }
+            _ => None,
+        };
         let hands = Arc::clone(&self.hands);
         let inputs = self.inputs.clone();
+        let lane = effect.lane();
         tokio::spawn(async move {
-            let run = |effect| Arc::clone(&hands).carry_out(effect);
+            let run = |effect| Arc::clone(&hands).carry_out(effect, cancel.clone());
             for event in lane::carry_out(effect, lane::AGAIN, run).await {
                 // A loop that ended no longer wants to know.
                 let _ = inputs.send(Input::Event(event)).await;
             }
-            let _ = inputs.send(Input::LaneDone(alloc)).await;
+            let _ = inputs.send(Input::LaneDone { lane, prepared }).await;
         });
+    }
+}
+
+/// The answer to a preparation that was interrupted, in or before `hook`.
+pub(crate) fn cancelled(hook: TaskHook) -> RunEvent {
+    RunEvent::PrepareFailed {
+        hook,
+        message: "the task is to end".to_owned(),
+        recovery: Recovery::Cancelled,
     }
 }

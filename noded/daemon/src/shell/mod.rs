@@ -4,7 +4,7 @@
 //!   inputs ----> on_event ---> poll_effect ---> held until the journal is far enough
 //!   timer  ----> on_timeout                        |  (journal's news)
 //!                                                  +--> session link   (Connect, Send)
-//!                                                  +--> lane of an allocation, one at a time
+//!                                                  +--> lanes of allocations and tasks
 //! ```
 //!
 //! Nothing here waits for a disk or a socket, but a moment for a healthy disk's write: a journal
@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use noded_core::effect::{Lane, ServerChoice, SessionMessage, UpdateClass};
+use noded_core::effect::{ServerChoice, SessionMessage, UpdateClass};
 use noded_core::event::{Ending, SessionEvent};
 use noded_core::journal::JournalRecord;
 use noded_core::key::{Attempt, Watermark};
@@ -38,6 +38,7 @@ use crate::session::{Link, Outbound, Purpose, SessionContext, Target};
 use holding::{Holding, Issued};
 use host::DiskState;
 use lanes::Lanes;
+pub(crate) use lanes::cancelled;
 use links::Links;
 use servers::Servers;
 
@@ -179,7 +180,7 @@ impl Running {
                     .on_event(Event::Session { attempt, event }, now);
             }
             Input::Keeper(news) => self.keeper_said(news),
-            Input::LaneDone(alloc) => self.lanes.done(alloc),
+            Input::LaneDone { lane, prepared } => self.lanes.done(&lane, prepared.as_ref()),
             Input::Looked(found) => self.looked(found),
             Input::Reconfigured(config) => self.reconfigured(&config),
             Input::DiskMeasured(measured) => self.disk_measured(measured),
@@ -290,15 +291,15 @@ impl Running {
             | Effect::RetireAlloc { .. }
             | Effect::DestroyAlloc { .. }
             | Effect::PrepareTask(_)
+            | Effect::CancelPrepare { .. }
             | Effect::StartTask(_)
             | Effect::StopTask { .. }
             | Effect::KillTask { .. }
             | Effect::SignalTask { .. }
-            | Effect::ReleaseRun { .. }) => {
-                if let Lane::Alloc(alloc) = effect.lane() {
-                    self.lanes.enqueue(alloc, effect);
-                }
-            }
+            | Effect::FollowTemplates(_)
+            | Effect::RenderTemplates(_)
+            | Effect::RunChangeScript(_)
+            | Effect::ReleaseRun { .. }) => self.lanes.enqueue(effect),
         }
     }
 

@@ -8,6 +8,7 @@ mod fake_server;
 mod following;
 mod heartbeats;
 mod isolated;
+mod jail;
 mod jobs;
 mod keeper;
 mod node;

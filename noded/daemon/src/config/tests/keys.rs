@@ -19,7 +19,7 @@ const BASE: [(&str, &str); 3] = [
 /// A key, a file's lines that set it, and what they come to.
 type Row = (&'static str, &'static str, fn(&Config) -> bool);
 
-const PLACE: [Row; 10] = [
+const PLACE: [Row; 11] = [
     ("name", "name = \"n7\"", |it| it.name == "n7"),
     ("region", "region = \"eu\"", |it| it.region.as_str() == "eu"),
     ("datacenter", "datacenter = \"dc7\"", |it| {
@@ -45,6 +45,9 @@ const PLACE: [Row; 10] = [
     }),
     ("keeper_binary", "keeper_binary = \"/k7\"", |it| {
         it.keeper_binary == Path::new("/k7")
+    }),
+    ("jail_binary", "jail_binary = \"/j7\"", |it| {
+        it.jail_binary == Path::new("/j7")
     }),
 ];
 

@@ -1,0 +1,31 @@
+//! `noded-jail VERB`: noded starts it for one piece of work. See the library.
+
+use std::process::ExitCode;
+
+use noded_jail::{Render, Verb, confine, render, serve};
+use protocol_error_chain::chain;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let verb = match (words.next(), words.next()) {
+        (Some(word), None) => word.parse::<Verb>().map_err(|error| error.to_string()),
+        _ => Err("usage: noded-jail render < REQUEST".to_owned()),
+    };
+    let verb = match verb {
+        Ok(verb) => verb,
+        Err(problem) => {
+            eprintln!("noded-jail: {problem}");
+            return ExitCode::from(2);
+        }
+    };
+    let served = match verb {
+        Verb::Render => serve::<Render>(|_| confine::Profile::Compute, render),
+    };
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("noded-jail: {}", chain(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
