@@ -120,6 +120,44 @@ pub enum Progress {
     Cloning,
 }
 
+/// `12.0 MiB of 1.0 GiB (1 %)`
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Downloading { bytes, total } => {
+                write!(f, "{}", Size(bytes))?;
+                match total {
+                    Some(total) if total > 0 => {
+                        let percent = u128::from(bytes) * 100 / u128::from(total);
+                        write!(f, " of {} ({percent} %)", Size(total))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Self::Unpacking { bytes } => write!(f, "{} unpacked", Size(bytes)),
+            Self::Cloning => f.write_str("cloning"),
+        }
+    }
+}
+
+/// Bytes with one decimal in the largest unit that they fill.
+struct Size(u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+        let Self(bytes) = *self;
+        let Some(power) = (1..=UNITS.len())
+            .rev()
+            .find(|power| bytes >> (10 * power) > 0)
+        else {
+            return write!(f, "{bytes} bytes");
+        };
+        let tenths = (u128::from(bytes) * 10) >> (10 * power);
+        write!(f, "{}.{} {}", tenths / 10, tenths % 10, UNITS[power - 1])
+    }
+}
+
 /// The staged artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetched {
@@ -136,4 +174,42 @@ pub enum Shape {
     Tree,
     /// A regular file, which becomes the destination.
     File,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_one_short_line() {
+        let downloading = |bytes, total| Progress::Downloading { bytes, total }.to_string();
+        assert_eq!(downloading(0, Some(0)), "0 bytes");
+        assert_eq!(downloading(1023, None), "1023 bytes");
+        let half = downloading(1536 * 1024, Some(3 << 30));
+        assert_eq!(half, "1.5 MiB of 3.0 GiB (0 %)");
+        let all = downloading(u64::MAX, Some(u64::MAX));
+        assert_eq!(all, "16777215.9 TiB of 16777215.9 TiB (100 %)");
+        assert_eq!(
+            Progress::Unpacking { bytes: 10 }.to_string(),
+            "10 bytes unpacked"
+        );
+    }
+
+    #[test]
+    fn debug_form_of_a_request_has_no_credentials() {
+        let secret = |name: &str| (name.to_owned(), "geheim".to_owned());
+        let request = FetchRequest {
+            source: "https://user:geheim@x.org/a".to_owned(),
+            options: [secret("sshkey")].into(),
+            headers: [secret("X-Token")].into(),
+            mode: Mode::Any,
+            insecure: false,
+            limits: FetchLimits::default(),
+        };
+        let shown = format!("{request:?}");
+        assert!(
+            !shown.contains("geheim") && shown.contains("X-Token"),
+            "{shown}"
+        );
+    }
 }

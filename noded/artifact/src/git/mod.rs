@@ -2,14 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustix::process::{Pid, Signal};
 
 use crate::request::FetchRequest;
 use crate::source::masked;
@@ -178,9 +176,7 @@ impl Git<'_> {
             .env_remove("GIT_INDEX_FILE")
             .env("GIT_SSH_COMMAND", self.ssh())
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            // Its helpers are killed with it.
-            .process_group(0);
+            .stdout(Stdio::null());
         if self.request.insecure {
             command.env("GIT_SSL_NO_VERIFY", "true");
         }
@@ -209,10 +205,9 @@ impl Git<'_> {
                 break status;
             }
             if Instant::now() >= self.deadline {
-                if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                    // It may have ended by itself in this moment.
-                    let _ = rustix::process::kill_process_group(group, Signal::KILL);
-                }
+                // Its helpers are in the group of this process, which ends soon. It may have ended
+                // by itself in this moment.
+                let _ = child.kill();
                 let _ = child.wait();
                 let limit = self.request.limits.git_timeout;
                 return Err(GitError::Timeout {

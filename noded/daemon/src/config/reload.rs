@@ -81,6 +81,7 @@ pub fn reload(old: &Config, new: &Config) -> Reload {
         task_pids_max,
         kill_timeout_max,
         upkeep,
+        artifact,
         log_level
     );
     keep!(

@@ -7,6 +7,7 @@
 //! The loop runs at most one effect of a lane at a time, in the core's order; effects of different
 //! tasks and allocations run side by side.
 
+mod artifacts;
 mod limits;
 mod masks;
 mod names;
@@ -65,6 +66,7 @@ pub struct Executor {
     own: BTreeMap<&'static str, Box<dyn OwnRuns>>,
     pub(crate) networks: Networks,
     pub(crate) jail: Jail,
+    inputs: mpsc::Sender<Input>,
     blocking: Semaphore,
 }
 
@@ -106,6 +108,7 @@ impl Executor {
             keeper,
             sandboxes,
             own: own_runs(inputs),
+            inputs: inputs.clone(),
             blocking: Semaphore::new(BLOCKING_MAX),
         }
     }
@@ -178,7 +181,7 @@ impl Executor {
 
     async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Self) -> T + Send + 'static,
+        work: impl FnOnce(&Arc<Self>) -> T + Send + 'static,
     ) -> T {
         let own = Arc::clone(self);
         // Never closed. Nobody gives up waiting for an effect, so the turn ends with the work.
