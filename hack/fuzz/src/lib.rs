@@ -16,6 +16,7 @@ mod artifacts;
 mod checkpoints;
 mod entries;
 mod frames;
+mod jail;
 mod jobs;
 mod journal;
 mod keeper;
@@ -30,6 +31,7 @@ pub use artifacts::{artifact_source, artifact_tar, artifact_zip};
 pub use checkpoints::{checkpoint, checkpoint_records};
 pub use entries::{log_entry, log_history, log_outcome};
 pub use frames::frame;
+pub use jail::jail_frame;
 pub use jobs::{job_document, job_file};
 pub use journal::{journal, journal_file};
 pub use keeper::{keeper_packet, keeper_plan, keeper_record, keeper_state, keeper_stream};
@@ -52,6 +54,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("checkpoint_records", checkpoint_records),
     ("frame", frame),
     ("http_request", http_request),
+    ("jail_frame", jail_frame),
     ("job_document", job_document),
     ("job_file", job_file),
     ("journal", journal),

@@ -212,6 +212,7 @@ targets! {
     no_json_upsets_the_job_model: job_document, seeds::job_documents(), JSON;
     no_text_upsets_the_templates: template, seeds::templates(), TEMPLATE;
     no_request_upsets_the_server: http_request, seeds::requests(), JSON;
+    no_bytes_upset_the_frames_of_jail_children: jail_frame, seeds::jail_frames(), &[];
     no_packet_upsets_keeper: keeper_packet, seeds::packets(), &[];
     no_plan_upsets_keeper: keeper_plan, seeds::plans(), &[];
     no_record_upsets_the_next_keeper: keeper_record, seeds::records(), &[];

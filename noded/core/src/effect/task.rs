@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol_model::{DnsConfig, NetworkStatus};
+use protocol_model::{DnsConfig, NetworkStatus, VolumeMount};
 
 use crate::alloc_spec::AllocSpec;
 use crate::key::RunKey;
@@ -136,6 +136,8 @@ pub struct StartTask {
     pub environment: BTreeMap<String, String>,
     /// The group's network.
     pub network: TaskNetwork,
+    /// Where the task sees volumes of its group, `${...}` resolved.
+    pub volume_mounts: Vec<VolumeMount>,
 }
 
 /// A group's network as its tasks see it, `${...}` resolved.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol_model::{Allocation, DnsConfig, Node, Task, variable_name};
+use protocol_model::{Allocation, DnsConfig, Node, Task, VolumeMount, variable_name};
 use serde_json::{Map, Value};
 
 pub mod file;
@@ -100,6 +100,21 @@ impl<'a> TaskWorld<'a> {
     pub(crate) fn resolve_config(&self, config: &BTreeMap<String, Value>) -> Map<String, Value> {
         let config = config.clone().into_iter().collect();
         interpolate::replace_config(&config, &|name| self.lookup(name))
+    }
+
+    /// Where the task sees volumes of its group.
+    pub(crate) fn volume_mounts(&self) -> Vec<VolumeMount> {
+        let resolved = |text: &Option<String>| text.as_deref().map(|text| self.resolve(text));
+        let mounts = self.task.volume_mounts.iter();
+        mounts
+            .map(|mount| VolumeMount {
+                volume: resolved(&mount.volume),
+                destination: resolved(&mount.destination),
+                read_only: mount.read_only,
+                propagation_mode: resolved(&mount.propagation_mode),
+                selinux_label: mount.selinux_label.clone(),
+            })
+            .collect()
     }
 
     /// The task's templates with their paths on the host; `rendering` says which are written.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use protocol_model::{
     AllocId, AllocatedPort, AllocatedTaskResources, DispatchPayload, Node, NodeId, Template,
+    VolumeMount,
 };
 
 use super::*;
@@ -225,4 +226,27 @@ fn cores_are_listed_as_the_kernel_does() {
     ] {
         assert_eq!(super::core_list(cores), expected);
     }
+}
+
+#[test]
+fn volume_mounts_are_interpolated() {
+    let mut main = task("main");
+    main.meta
+        .insert("mode".to_owned(), "host-to-task".to_owned());
+    main.volume_mounts = vec![VolumeMount {
+        volume: Some("${meta.rack}-data".to_owned()),
+        destination: Some("/srv/${NOMAD_ALLOC_INDEX}".to_owned()),
+        propagation_mode: Some("${NOMAD_META_mode}".to_owned()),
+        ..VolumeMount::default()
+    }];
+    world_of(main, |world| {
+        let mounts = world.volume_mounts();
+        let [mount] = mounts.as_slice() else {
+            panic!("{mounts:?}");
+        };
+        assert_eq!(mount.volume.as_deref(), Some("r7-data"));
+        assert_eq!(mount.destination.as_deref(), Some("/srv/0"));
+        assert_eq!(mount.propagation_mode.as_deref(), Some("host-to-task"));
+        assert_eq!(mount.read_only, None);
+    });
 }

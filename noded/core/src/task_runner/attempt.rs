@@ -67,18 +67,13 @@ impl TaskRunner {
             self.on_stray(epoch, &event, out);
             return;
         }
+        let event = self
+            .take_template_event(event, ctx, out, now)
+            .and_then(|event| self.take_word(event, out, now));
+        let Some(event) = event else {
+            return;
+        };
         match (event, self.phase) {
-            (RunEvent::Message { kind, message }, _) => {
-                self.note(history::event(kind, &message, now.wall));
-            }
-            (RunEvent::Progress { kind, message }, _) => {
-                self.note_progress(history::progress(kind, &message, now.wall));
-            }
-            (RunEvent::Fetched { artifact }, _) => {
-                if self.fetched.insert(artifact) {
-                    self.persist(out);
-                }
-            }
             (RunEvent::Prepared { environment }, Phase::Preparing { stop }) => {
                 self.on_prepared(environment, stop, ctx, out, now);
             }
@@ -90,19 +85,8 @@ impl TaskRunner {
                 },
                 Phase::Preparing { stop },
             ) => {
-                if recovery != Recovery::Cancelled {
-                    self.note(history::hook_failure(hook, &message, now.wall));
-                }
+                self.note_hook_failure(hook, &message, recovery, now);
                 self.finish_attempt(end_of(recovery), stop, ctx, out, now);
-            }
-            (RunEvent::TemplatesChanged { offsets }, _) => {
-                self.on_templates_changed(&offsets, ctx, now);
-            }
-            (RunEvent::TemplatesRendered { changed }, _) => {
-                self.on_templates_rendered(&changed, ctx, out, now);
-            }
-            (RunEvent::ScriptEnded { offset, end }, _) => {
-                self.on_script_ended(offset, &end, ctx, out, now);
             }
             (RunEvent::Started { pid, at }, Phase::Starting { stop }) => {
                 self.on_started(pid, at, stop, ctx, out, now);
@@ -136,10 +120,43 @@ impl TaskRunner {
                 | RunEvent::PrepareFailed { .. }
                 | RunEvent::Started { .. }
                 | RunEvent::StartFailed { .. }
-                | RunEvent::Exited(_),
+                | RunEvent::Exited(_)
+                | RunEvent::TemplatesChanged { .. }
+                | RunEvent::TemplatesRendered { .. }
+                | RunEvent::ScriptEnded { .. }
+                | RunEvent::Message { .. }
+                | RunEvent::Progress { .. }
+                | RunEvent::Fetched { .. },
                 _,
             ) => {}
         }
+    }
+
+    fn note_hook_failure(&mut self, hook: TaskHook, message: &str, recovery: Recovery, now: Now) {
+        if recovery != Recovery::Cancelled {
+            self.note(history::hook_failure(hook, message, now.wall));
+        }
+    }
+
+    /// Takes in what is true in every phase; hands back the rest.
+    fn take_word(&mut self, event: RunEvent, out: &mut Outbox, now: Now) -> Option<RunEvent> {
+        match event {
+            RunEvent::Message { kind, message } => {
+                self.note(history::event(kind, &message, now.wall));
+                // The sender does not repeat it: a restarted daemon must still have it.
+                self.persist(out);
+            }
+            RunEvent::Progress { kind, message } => {
+                self.note_progress(history::progress(kind, &message, now.wall));
+            }
+            RunEvent::Fetched { artifact } => {
+                if self.fetched.insert(artifact) {
+                    self.persist(out);
+                }
+            }
+            other => return Some(other),
+        }
+        None
     }
 
     fn on_prepared(
@@ -167,6 +184,7 @@ impl TaskRunner {
             config: world.resolve_config(&task.config),
             user: world.resolve(&task.user),
             network: world.network(ctx),
+            volume_mounts: world.volume_mounts(),
             environment: world.into_environment(),
         })));
     }

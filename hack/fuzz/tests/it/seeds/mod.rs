@@ -16,7 +16,9 @@ pub(crate) use log::{
     checkpoint_records, checkpoints, entries, histories, outcomes, refusals, segments,
 };
 pub(crate) use network::{netlink_answers, nft_descriptions};
-pub(crate) use node::{journal_files, journals, packets, plans, records, states, streams};
+pub(crate) use node::{
+    jail_frames, journal_files, journals, packets, plans, records, states, streams,
+};
 pub(crate) use users::{job_documents, job_files, requests, templates};
 
 use std::path::{Path, PathBuf};
