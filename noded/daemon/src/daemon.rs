@@ -38,6 +38,7 @@ use crate::oom_watch;
 use crate::reach::Reach;
 use crate::session::SessionContext;
 use crate::shell::{INPUTS_MAX, Shell, ShellError};
+use crate::template_watch::look_at_files;
 use crate::upkeep::{Caretaker, Surroundings};
 
 /// How long servers may take to hear that we go; a dead one never does.
@@ -148,6 +149,10 @@ pub async fn run(
     let identity =
         NodeIdentity::load_or_create(&config.node_dir()).map_err(DaemonError::Identity)?;
     let _lock = NodeLock::take(&config.node_dir()).map_err(DaemonError::Lock)?;
+    if let Err(error) = allocs.drop_all_staging() {
+        let error = protocol_error_chain::chain(&error);
+        tracing::warn!(%error, "staging directories of artifacts are left");
+    }
     let boot_id = BootId(identity::boot_id().map_err(DaemonError::Identity)?);
     let io = FileIo::start().map_err(DaemonError::FileIo)?;
     // Before looking around: a cgroup that keeper made has no controller until it is given some.
@@ -164,7 +169,7 @@ pub async fn run(
 
     let (executor, kept) = open_executor(&live, allocs, hierarchy, networks, &inputs).await?;
     let node = first_facts(&config, found, &restored);
-    let _watches = watch_limits(&executor, &node, &inputs);
+    let _watches = watch_host(&executor, &node, &inputs);
     let engine = io.engine();
     let seed = identity::random().map_err(DaemonError::Identity)?;
     let reach = Arc::new(Reach {
@@ -191,7 +196,6 @@ pub async fn run(
     let core = NodeCore::new(settings, node, restored, kept, boot_id, HostClock.now());
     warn_of_lost_specs(&core);
     take_up_networks(&executor.networks, &core);
-    let healer = tokio::spawn(networks::look_after(Arc::clone(&executor)));
     let shell = Shell {
         core,
         clock: Arc::new(HostClock),
@@ -207,13 +211,13 @@ pub async fn run(
     let caretaker = tokio::spawn(caretaker.run(reload, surroundings));
     let ended = shell.run(stop).await.map_err(DaemonError::Shell);
     caretaker.abort();
-    healer.abort();
     say_goodbye(&endpoint).await;
     ended
 }
 
-/// Starts to look at what tasks use; dropping the answer ends it.
-fn watch_limits(
+/// Starts to look at what tasks use, and at what other programs may change; dropping the answer ends
+/// it.
+fn watch_host(
     executor: &Arc<Executor>,
     node: &protocol_model::Node,
     inputs: &mpsc::Sender<Input>,
@@ -222,6 +226,8 @@ fn watch_limits(
     let mut watches = JoinSet::new();
     watches.spawn(oom_watch::watch(Arc::clone(executor), inputs.clone()));
     watches.spawn(disk_watch::watch(Arc::clone(executor), inputs.clone()));
+    watches.spawn(look_at_files(Arc::downgrade(executor), inputs.clone()));
+    watches.spawn(networks::look_after(Arc::clone(executor)));
     watches
 }
 

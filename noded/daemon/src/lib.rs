@@ -57,4 +57,5 @@ pub mod reach;
 pub mod session;
 pub mod shell;
 pub mod template;
+mod template_watch;
 pub mod upkeep;

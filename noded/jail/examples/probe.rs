@@ -4,7 +4,7 @@
 //! `probe free|compute ADDRESS PID`: a TCP address that accepts, and a process that may be traced.
 
 use std::fs::File;
-use std::io::{self, Error};
+use std::io::{self, Error, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
 
@@ -47,8 +47,9 @@ fn main() {
 }
 
 fn say(attempt: &str, outcome: io::Result<()>) {
-    match outcome {
-        Ok(()) => println!("{attempt}: done"),
-        Err(error) => println!("{attempt}: {}", error.kind()),
-    }
+    let told = match outcome {
+        Ok(()) => "done".to_owned(),
+        Err(error) => error.kind().to_string(),
+    };
+    writeln!(io::stdout(), "{attempt}: {told}").expect("somebody reads");
 }

@@ -44,10 +44,18 @@ impl Progress {
             let report = Report::<()>::Progress(cut(line).to_owned());
             // Short: below any limit.
             if let Ok(bytes) = frame::encode(&report, 2 * LINE_BYTES_MAX) {
-                let _unread = std::io::stdout().write_all(&bytes);
+                let _unread = write(&bytes);
             }
         }
     }
+}
+
+/// Writes a frame to descriptor 1 at once.
+pub(crate) fn write(bytes: &[u8]) -> std::io::Result<()> {
+    let mut output = std::io::stdout().lock();
+    output.write_all(bytes)?;
+    // The standard library holds back what no line break follows.
+    output.flush()
 }
 
 /// The line, cut to [`LINE_BYTES_MAX`].

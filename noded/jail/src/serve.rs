@@ -1,13 +1,13 @@
 //! The child: request, confinement, work, answer.
 
-use std::io::{Read, Write};
+use std::io::Read;
 
 use protocol_error_chain::chain;
 
 use crate::confine::{self, Profile};
 use crate::frame::{self, FrameError};
 use crate::hang_up;
-use crate::report::{Progress, Report, cut};
+use crate::report::{Progress, Report, cut, write};
 use crate::verb::Work;
 
 /// The child has nobody to answer to.
@@ -49,9 +49,7 @@ pub fn serve<W: Work>(
         bytes => bytes,
     };
     let bytes = bytes.map_err(ServeError::Encode)?;
-    let mut output = std::io::stdout().lock();
-    let written = output.write_all(&bytes).and_then(|()| output.flush());
-    written.map_err(ServeError::Answer)
+    write(&bytes).map_err(ServeError::Answer)
 }
 
 /// The request, with this process confined; or the reason why it does not begin.

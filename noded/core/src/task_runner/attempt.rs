@@ -67,7 +67,10 @@ impl TaskRunner {
             self.on_stray(epoch, &event, out);
             return;
         }
-        let Some(event) = self.take_word(event, out, now) else {
+        let event = self
+            .take_template_event(event, ctx, out, now)
+            .and_then(|event| self.take_word(event, out, now));
+        let Some(event) = event else {
             return;
         };
         match (event, self.phase) {
@@ -82,19 +85,8 @@ impl TaskRunner {
                 },
                 Phase::Preparing { stop },
             ) => {
-                if recovery != Recovery::Cancelled {
-                    self.note(history::hook_failure(hook, &message, now.wall));
-                }
+                self.note_hook_failure(hook, &message, recovery, now);
                 self.finish_attempt(end_of(recovery), stop, ctx, out, now);
-            }
-            (RunEvent::TemplatesChanged { offsets }, _) => {
-                self.on_templates_changed(&offsets, ctx, now);
-            }
-            (RunEvent::TemplatesRendered { changed }, _) => {
-                self.on_templates_rendered(&changed, ctx, out, now);
-            }
-            (RunEvent::ScriptEnded { offset, end }, _) => {
-                self.on_script_ended(offset, &end, ctx, out, now);
             }
             (RunEvent::Started { pid, at }, Phase::Starting { stop }) => {
                 self.on_started(pid, at, stop, ctx, out, now);
@@ -122,22 +114,31 @@ impl TaskRunner {
             ) if epoch != RunEpoch::default() => {
                 out.push(Effect::ReleaseRun { run: self.run() });
             }
-            // Late or repeated answers of a phase that is over, and words that were taken.
+            // Late or repeated answers of a phase that is over.
             (
-                RunEvent::Message { .. }
-                | RunEvent::Progress { .. }
-                | RunEvent::Fetched { .. }
-                | RunEvent::Prepared { .. }
+                RunEvent::Prepared { .. }
                 | RunEvent::PrepareFailed { .. }
                 | RunEvent::Started { .. }
                 | RunEvent::StartFailed { .. }
-                | RunEvent::Exited(_),
+                | RunEvent::Exited(_)
+                | RunEvent::TemplatesChanged { .. }
+                | RunEvent::TemplatesRendered { .. }
+                | RunEvent::ScriptEnded { .. }
+                | RunEvent::Message { .. }
+                | RunEvent::Progress { .. }
+                | RunEvent::Fetched { .. },
                 _,
             ) => {}
         }
     }
 
-    /// Keeps a word for the history or of what is done; gives back any other event.
+    fn note_hook_failure(&mut self, hook: TaskHook, message: &str, recovery: Recovery, now: Now) {
+        if recovery != Recovery::Cancelled {
+            self.note(history::hook_failure(hook, message, now.wall));
+        }
+    }
+
+    /// Takes in what is true in every phase; hands back the rest.
     fn take_word(&mut self, event: RunEvent, out: &mut Outbox, now: Now) -> Option<RunEvent> {
         match event {
             RunEvent::Message { kind, message } => {

@@ -7,6 +7,9 @@
 //! The loop runs at most one effect of a lane at a time, in the core's order; effects of different
 //! tasks and allocations run side by side.
 
+mod artifacts;
+mod beside;
+mod change_script;
 mod limits;
 mod masks;
 mod names;
@@ -15,6 +18,7 @@ mod prepare_alloc;
 mod sandbox;
 mod start;
 mod teardown;
+mod template_work;
 mod templates;
 mod users;
 mod volumes;
@@ -43,7 +47,9 @@ use crate::jail::Jail;
 use crate::keeper_link::{CallError, KeeperHandle};
 use crate::networks::Networks;
 use crate::os_signal;
+use crate::template_watch::TemplateWatch;
 
+pub(crate) use beside::{Beside, BesideError, Stdio, exit_code};
 pub use sandbox::{KeptSandbox, SandboxStore};
 
 /// Effects that may block at the same time: half of the threads that may, so that a disk that hangs
@@ -69,6 +75,9 @@ pub struct Executor {
     own: BTreeMap<&'static str, Box<dyn OwnRuns>>,
     pub(crate) networks: Networks,
     pub(crate) jail: Jail,
+    /// The files that templates read.
+    pub(crate) watch: TemplateWatch,
+    inputs: mpsc::Sender<Input>,
     blocking: Semaphore,
 }
 
@@ -111,6 +120,8 @@ impl Executor {
             sandboxes,
             core_mhz: AtomicU64::new(0),
             own: own_runs(inputs),
+            watch: TemplateWatch::default(),
+            inputs: inputs.clone(),
             blocking: Semaphore::new(BLOCKING_MAX),
         }
     }
@@ -139,10 +150,12 @@ impl Executor {
                 vec![Event::Alloc { alloc, event }]
             }
             Effect::RetireAlloc { alloc } => {
+                self.watch.forget(alloc);
                 self.retire(alloc).await;
                 Vec::new()
             }
             Effect::DestroyAlloc { alloc } => {
+                self.watch.forget(alloc);
                 self.destroy(alloc).await;
                 let event = AllocEvent::Destroyed;
                 vec![Event::Alloc { alloc, event }]
@@ -175,14 +188,18 @@ impl Executor {
             } => self.stop(run, &signal, kill_after).await,
             Effect::KillTask { run } => self.kill(run).await,
             Effect::SignalTask { run, signal } => self.signal(run, &signal).await,
+            Effect::FollowTemplates(work) => self.follow_templates(*work, cancel).await,
+            Effect::RenderTemplates(work) => self.render_templates(*work, cancel).await,
+            Effect::RunChangeScript(script) => {
+                self.begin_script(*script);
+                Vec::new()
+            }
             Effect::ReleaseRun { run } => {
+                self.watch.pause(&run);
                 self.release(run).await;
                 Vec::new()
             }
             Effect::CancelPrepare { .. }
-            | Effect::FollowTemplates(_)
-            | Effect::RenderTemplates(_)
-            | Effect::RunChangeScript(_)
             | Effect::Append(_)
             | Effect::Connect { .. }
             | Effect::Disconnect { .. }
@@ -194,7 +211,7 @@ impl Executor {
 
     async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Self) -> T + Send + 'static,
+        work: impl FnOnce(&Arc<Self>) -> T + Send + 'static,
     ) -> T {
         let own = Arc::clone(self);
         // Never closed. Nobody gives up waiting for an effect, so the turn ends with the work.

@@ -120,8 +120,8 @@ impl JailError {
             | Self::Answer(_)
             | Self::Read(_)
             | Self::Died { .. }
-            | Self::Deadline { .. }
-            | Self::Cancelled => Recovery::Possible,
+            | Self::Deadline { .. } => Recovery::Possible,
+            Self::Cancelled => Recovery::Cancelled,
         }
     }
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use isolation::{Report as Birth, read_report};
 use noded_jail::frame::{self, FrameError, Parsed};
-use noded_jail::{Report, Work};
+use noded_jail::{PROGRESS_PAUSE, Report, Work};
 use rustix::process::WaitIdStatus;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::JailError;
 use super::child::Child;
@@ -32,9 +32,16 @@ pub(super) async fn exchange<W: Work>(
     // A child that dies early does not read it all; the reason is in what it wrote.
     let _sent = child.request.write_all(request).await;
     let mut received = Vec::new();
+    let mut last: Option<Instant> = None;
     loop {
         match next::<W::Answer>(child, &mut received, limit).await? {
-            Some(Report::Progress(line)) => on_progress(line),
+            // The child keeps the pause, too; one that was taken over would not.
+            Some(Report::Progress(line)) => {
+                if last.is_none_or(|last| last.elapsed() >= PROGRESS_PAUSE) {
+                    last = Some(Instant::now());
+                    on_progress(line);
+                }
+            }
             Some(Report::Done(answer)) => return Ok(answer),
             Some(Report::Failed(problem)) => return Err(JailError::Failed(problem)),
             Some(Report::Refused(problem)) => return Err(JailError::Refused(problem)),

@@ -47,6 +47,8 @@ pub(crate) fn beside_noded(name: &str) -> PathBuf {
                 "noded-keeper",
                 "--bin",
                 "noded-jail",
+                "--example",
+                "hostile",
             ])
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status()

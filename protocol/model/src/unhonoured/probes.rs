@@ -136,18 +136,23 @@ pub(super) fn moves_data(group: &TaskGroup) -> bool {
         .is_some_and(|disk| disk.migrate == Some(true))
 }
 
-pub(super) fn waits(task: &Task) -> bool {
-    task.templates
-        .iter()
-        .any(|template| template.wait.is_some())
+pub(super) fn calls_any(task: &Task, functions: &[&str]) -> bool {
+    let mut templates = task.templates.iter();
+    templates.any(|template| calls(template, functions))
 }
 
-pub(super) fn has_functions(task: &Task) -> bool {
-    task.templates.iter().any(has_other_functions)
-}
+/// Functions that ask the cluster for data.
+pub(super) const CLUSTER_FUNCTIONS: &[&str] = &[
+    "nomadService",
+    "nomadServices",
+    "nomadVar",
+    "nomadVarExists",
+    "nomadVarList",
+    "nomadVarListSafe",
+];
 
-/// Functions that ask the cluster, or another one beside it.
-const CLUSTER_FUNCTIONS: &[&str] = &[
+/// Functions that ask something beside the cluster, or that nodes refuse.
+pub(super) const FOREIGN_FUNCTIONS: &[&str] = &[
     "caLeaf",
     "caRoots",
     "connect",
@@ -158,12 +163,6 @@ const CLUSTER_FUNCTIONS: &[&str] = &[
     "ls",
     "node",
     "nodes",
-    "nomadService",
-    "nomadServices",
-    "nomadVar",
-    "nomadVarExists",
-    "nomadVarList",
-    "nomadVarListSafe",
     "pkiCert",
     "plugin",
     "safeLs",
@@ -177,8 +176,8 @@ const CLUSTER_FUNCTIONS: &[&str] = &[
     "writeToFile",
 ];
 
-/// Whether an action of the template names a function that nodes cannot evaluate.
-fn has_other_functions(template: &Template) -> bool {
+/// Whether an action of the template names one of the functions.
+fn calls(template: &Template, functions: &[&str]) -> bool {
     let right = template.right_delim.as_deref().filter(|d| !d.is_empty());
     let actions = template
         .embedded_tmpl()
@@ -192,14 +191,8 @@ fn has_other_functions(template: &Template) -> bool {
             let code = action.split(['"', '`']).step_by(2);
             let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '$');
             code.flat_map(|code| code.split(|c| !is_part(c)))
-                .any(|word| CLUSTER_FUNCTIONS.contains(&word))
+                .any(|word| functions.contains(&word))
         })
-}
-
-pub(super) fn renders_again(task: &Task) -> bool {
-    task.restart_policy
-        .as_ref()
-        .is_some_and(|restart| restart.render_templates == Some(true))
 }
 
 pub(super) fn has_devices(task: &Task) -> bool {

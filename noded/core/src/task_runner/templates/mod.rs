@@ -20,7 +20,7 @@ use protocol_model::{ChangeScript, Task};
 use super::{KillCause, Phase, RunContext, ShutdownDelay, TaskRunner, history};
 use crate::effect::{ChangeScriptRun, Effect, PrepareTask, Rendering, TaskHook};
 use crate::env::TaskWorld;
-use crate::event::ScriptEnd;
+use crate::event::{RunEvent, ScriptEnd};
 use crate::outbox::Outbox;
 use crate::time::Now;
 pub(super) use follower::Follower;
@@ -54,12 +54,30 @@ impl TaskRunner {
         out.push(Effect::FollowTemplates(work));
     }
 
-    pub(super) fn on_templates_changed(
+    /// Takes an event of templates in; returns every other one.
+    pub(super) fn take_template_event(
         &mut self,
-        offsets: &BTreeSet<usize>,
+        event: RunEvent,
         ctx: RunContext<'_>,
+        out: &mut Outbox,
         now: Now,
-    ) {
+    ) -> Option<RunEvent> {
+        match event {
+            RunEvent::TemplatesChanged { offsets } => {
+                self.on_templates_changed(&offsets, ctx, now);
+            }
+            RunEvent::TemplatesRendered { changed } => {
+                self.on_templates_rendered(&changed, ctx, out, now);
+            }
+            RunEvent::ScriptEnded { offset, end } => {
+                self.on_script_ended(offset, &end, ctx, out, now);
+            }
+            other => return Some(other),
+        }
+        None
+    }
+
+    fn on_templates_changed(&mut self, offsets: &BTreeSet<usize>, ctx: RunContext<'_>, now: Now) {
         if let Some(task) = self.task_of(ctx) {
             self.templates.on_changed(offsets, task, now.moment);
         }
@@ -76,7 +94,7 @@ impl TaskRunner {
     }
 
     /// The files are written: acts on the change, if the task still runs.
-    pub(super) fn on_templates_rendered(
+    fn on_templates_rendered(
         &mut self,
         changed: &BTreeSet<usize>,
         ctx: RunContext<'_>,
@@ -111,7 +129,7 @@ impl TaskRunner {
         self.render_due(task, ctx, out);
     }
 
-    pub(super) fn on_script_ended(
+    fn on_script_ended(
         &mut self,
         offset: usize,
         end: &ScriptEnd,

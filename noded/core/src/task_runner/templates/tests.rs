@@ -11,7 +11,7 @@ use protocol_model::{
 use super::*;
 use crate::alloc_resources::AllocResources;
 use crate::alloc_spec::AllocSpec;
-use crate::event::{Exit, ExitStatus, RunEvent};
+use crate::event::{Exit, ExitStatus};
 use crate::key::RunEpoch;
 use crate::settings::Settings;
 use crate::task_runner::AfterStop;
