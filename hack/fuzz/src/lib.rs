@@ -12,6 +12,7 @@
 //!
 //! Input: bytes. Output: a verdict, or a panic that is a bug in the decoder.
 
+mod artifacts;
 mod checkpoints;
 mod entries;
 mod frames;
@@ -26,6 +27,7 @@ mod segment;
 mod templates;
 mod verdict;
 
+pub use artifacts::{artifact_source, artifact_tar, artifact_zip};
 pub use checkpoints::{checkpoint, checkpoint_records};
 pub use entries::{log_entry, log_history, log_outcome};
 pub use frames::frame;
@@ -45,6 +47,9 @@ pub type Target = fn(&[u8]) -> Verdict;
 
 /// Every target by its name, which is also the name of its wrapper in `libfuzzer/`.
 pub const TARGETS: &[(&str, Target)] = &[
+    ("artifact_source", artifact_source),
+    ("artifact_tar", artifact_tar),
+    ("artifact_zip", artifact_zip),
     ("checkpoint", checkpoint),
     ("checkpoint_records", checkpoint_records),
     ("frame", frame),

@@ -149,6 +149,10 @@ pub async fn run(
     let identity =
         NodeIdentity::load_or_create(&config.node_dir()).map_err(DaemonError::Identity)?;
     let _lock = NodeLock::take(&config.node_dir()).map_err(DaemonError::Lock)?;
+    if let Err(error) = allocs.drop_all_staging() {
+        let error = protocol_error_chain::chain(&error);
+        tracing::warn!(%error, "staging directories of artifacts are left");
+    }
     let boot_id = BootId(identity::boot_id().map_err(DaemonError::Identity)?);
     let io = FileIo::start().map_err(DaemonError::FileIo)?;
     // Before looking around: a cgroup that keeper made has no controller until it is given some.

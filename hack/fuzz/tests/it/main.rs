@@ -124,6 +124,23 @@ const NFT: &[&[u8]] = &[
     b",",
 ];
 
+/// Parts of sources.
+const SOURCE: &[&[u8]] = &[
+    b"git::",
+    b"hg::",
+    b"://",
+    b"//",
+    b"..",
+    b"@",
+    b":",
+    b"?ref=",
+    b"&archive=",
+    b"%2F",
+    b"-",
+    b"github.com/",
+    b"\ndepth=",
+];
+
 /// Parts of templates.
 const TEMPLATE: &[&[u8]] = &[
     b"{{",
@@ -180,6 +197,9 @@ macro_rules! targets {
 }
 
 targets! {
+    no_text_upsets_the_parser_of_sources: artifact_source, seeds::artifact_sources(), SOURCE;
+    no_stream_upsets_the_reader_of_tar: artifact_tar, seeds::artifact_tars(), &[b"../", b"ustar"];
+    no_file_upsets_the_reader_of_zip: artifact_zip, seeds::artifact_zips(), &[b"../", b"PK"];
     no_bytes_upset_the_frame_codec: frame, seeds::frames(), &[];
     no_bytes_upset_the_messages: wire_message, seeds::messages(), &[];
     no_bytes_upset_the_log: log_entry, seeds::entries(), JSON;

@@ -121,6 +121,7 @@ const ROWS: &[Row] = &[
     ),
     row("noded-core", LayerName::Pure, Lane::Computing, 2),
     row("noded-template", LayerName::Pure, Lane::Computing, 2),
+    row("noded-artifact", LayerName::Process, Lane::Host, 2),
     row("controlplane-leader", LayerName::Pure, Lane::Computing, 2),
     row("protocol-api", LayerName::Pure, Lane::Computing, 2),
     row("protocol-error-chain", LayerName::Pure, Lane::Computing, 1),

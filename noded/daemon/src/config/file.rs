@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use protocol_transport::Secret;
 use serde::Deserialize;
 
+use super::artifact::ArtifactBlock;
 use super::bridge::NetworkBlock;
 
 /// `noded --config FILE`.
@@ -56,6 +57,8 @@ pub struct ConfigFile {
     pub jail_binary: Option<PathBuf>,
     /// `host_volume "NAME" { path = "/srv/data" }`: directories that jobs may mount by name.
     pub host_volume: BTreeMap<String, HostVolumeBlock>,
+    /// `artifact { http_max_size = "100GB" }`: limits of the files that are fetched for tasks.
+    pub artifact: ArtifactBlock,
     /// `network { ipv4_subnet = "172.26.64.0/20" }`: the addresses of networks of mode bridge.
     pub network: NetworkBlock,
     /// Nomad's spelling of `ipv4_subnet`.

@@ -1,5 +1,6 @@
 //! `noded --config FILE`: the file as written ([`ConfigFile`]), and what it comes to ([`Config`]).
 
+mod artifact;
 mod bridge;
 mod drivers;
 mod file;
@@ -17,6 +18,7 @@ use noded_keeper::client::Starter;
 use noded_keeper::paths::DEFAULT_RUNTIME_DIRECTORY;
 use protocol_transport::{Region, Secret};
 
+pub use artifact::{ArtifactBlock, ArtifactSettings};
 pub use bridge::{NetworkBlock, NetworkSettings};
 pub use drivers::{DENIED_GIDS, DENIED_UIDS, DriverSettings, Drivers, HOST_IPC, HOST_PIDS};
 pub use file::{
@@ -84,6 +86,8 @@ pub struct Config {
     pub jail_binary: PathBuf,
     /// Who starts it. Not in the file: the unit that starts noded knows.
     pub keeper_starter: Starter,
+    /// Limits of the files that are fetched for tasks.
+    pub artifact: ArtifactSettings,
     /// Directories that jobs may mount by name.
     pub host_volumes: BTreeMap<String, HostVolumeBlock>,
     /// The addresses of networks of mode bridge.
@@ -224,6 +228,7 @@ impl Config {
             jail_binary: own_program("jail_binary", file.jail_binary.clone(), "noded-jail")?,
             keeper_starter: Starter::Client,
             upkeep: Upkeep::from_file(&file)?,
+            artifact: ArtifactSettings::from_file(&file.artifact)?,
             host_volumes: host_volumes(file.host_volume)?,
             network: NetworkSettings::from_file(
                 &file.network,

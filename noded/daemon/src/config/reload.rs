@@ -82,6 +82,7 @@ pub fn reload(old: &Config, new: &Config) -> Reload {
         task_cpu_hard_limit,
         kill_timeout_max,
         upkeep,
+        artifact,
         log_level
     );
     keep!(

@@ -7,6 +7,7 @@
 //! The loop runs at most one effect of a lane at a time, in the core's order; effects of different
 //! tasks and allocations run side by side.
 
+mod artifacts;
 mod beside;
 mod change_script;
 mod limits;
@@ -210,7 +211,7 @@ impl Executor {
 
     async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Self) -> T + Send + 'static,
+        work: impl FnOnce(&Arc<Self>) -> T + Send + 'static,
     ) -> T {
         let own = Arc::clone(self);
         // Never closed. Nobody gives up waiting for an effect, so the turn ends with the work.

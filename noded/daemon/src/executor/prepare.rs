@@ -61,6 +61,10 @@ impl Failed {
         }
     }
 
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// A hook that was interrupted.
     pub(super) fn cancelled() -> Self {
         Self {
@@ -69,14 +73,23 @@ impl Failed {
         }
     }
 
-    pub(super) fn message(&self) -> &str {
-        &self.message
+    pub(super) fn possible(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            recovery: Recovery::Possible,
+        }
     }
 
-    fn possible(error: &dyn std::error::Error) -> Self {
-        Self {
-            message: chain(error),
-            recovery: Recovery::Possible,
+    /// A failure of the host.
+    pub(super) fn possible_of(error: &dyn std::error::Error) -> Self {
+        Self::possible(chain(error))
+    }
+
+    /// A failure that says itself whether another attempt may succeed.
+    pub(super) fn new(error: &dyn std::error::Error, is_recoverable: bool) -> Self {
+        match is_recoverable {
+            true => Self::possible_of(error),
+            false => Self::hopeless(chain(error)),
         }
     }
 }
@@ -177,19 +190,6 @@ impl Executor {
         Ok(())
     }
 
-    /// Fetches the artifacts that were not fetched yet.
-    async fn artifacts(
-        self: &Arc<Self>,
-        prepare: &PrepareTask,
-        _cancel: &CancellationToken,
-    ) -> Result<(), Failed> {
-        let source = prepare.artifacts.first().map(|artifact| &artifact.source);
-        Err(Failed::hopeless(format!(
-            "artifact {source:?}: this release fetches none; put the file on the node, in \
-             chroot_paths or a host_volume, and take the artifact block out of the job"
-        )))
-    }
-
     fn validate(&self, prepare: &PrepareTask, task: &Task) -> Result<(), Failed> {
         let node = self.config.now();
         let config = task.config.clone().into_iter().collect();
@@ -249,7 +249,7 @@ impl Executor {
         };
         self.allocs
             .build_task(prepare.run.alloc, &task.name, access)
-            .map_err(|error| Failed::possible(&error))
+            .map_err(|error| Failed::possible_of(&error))
     }
 
     /// Who reaches the directories of a task.
@@ -295,7 +295,7 @@ impl Executor {
         let base = self.allocs.path_of(prepare.run.alloc);
         create_streams(&self.paths, &run, &base, Path::new("alloc/logs"), limits)
             .map(drop)
-            .map_err(|error| Failed::possible(&error))
+            .map_err(|error| Failed::possible_of(&error))
     }
 
     fn dispatch_payload(&self, prepare: &PrepareTask) -> Result<(), Failed> {
@@ -311,7 +311,7 @@ impl Executor {
         };
         self.allocs
             .write_file(prepare.run.alloc, Path::new(file), &payload, attributes)
-            .map_err(|error| Failed::possible(&error))
+            .map_err(|error| Failed::possible_of(&error))
     }
 }
 

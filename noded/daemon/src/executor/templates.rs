@@ -290,7 +290,7 @@ impl Executor {
 
     /// A file beneath something that is mounted over it is written, and never seen by the task:
     /// that must not pass in silence.
-    fn check_visible(
+    pub(super) fn check_visible(
         &self,
         prepare: &PrepareTask,
         task: &Task,

@@ -46,6 +46,7 @@ pub struct Jail {
     starter: Starter,
     all: Arc<Semaphore>,
     render: Arc<Semaphore>,
+    fetch: Arc<Semaphore>,
 }
 
 /// The right to have one child.
@@ -77,6 +78,7 @@ impl Jail {
             starter: Starter::start(program, cgroup)?,
             all: semaphore(CHILDREN_MAX),
             render: semaphore(Verb::Render.limits().at_once),
+            fetch: semaphore(Verb::Fetch.limits().at_once),
         })
     }
 
@@ -93,11 +95,12 @@ impl Jail {
         on_progress: impl FnMut(String),
     ) -> Result<W::Answer, JailError> {
         let limits = W::VERB.limits();
+        let environment = work.environment();
         let request = frame::encode(work, limits.request_bytes).map_err(JailError::Request)?;
         let done = async {
             let turn = self.turn(W::VERB).await;
             let exchange = async {
-                let mut child = self.starter.child(W::VERB, turn).await?;
+                let mut child = self.starter.child(W::VERB, environment, turn).await?;
                 exchange::exchange::<W>(&mut child, &request, on_progress).await
             };
             let done = tokio::time::timeout(deadline, exchange).await;
@@ -114,6 +117,7 @@ impl Jail {
     async fn turn(&self, verb: Verb) -> Turn {
         let of_verb = match verb {
             Verb::Render => &self.render,
+            Verb::Fetch => &self.fetch,
         };
         // The verb's first: who waits for that does not keep others from their turn. Both are
         // never closed.

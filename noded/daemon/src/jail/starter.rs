@@ -37,6 +37,7 @@ pub(super) struct Starter {
 #[derive(Debug)]
 struct Order {
     verb: Verb,
+    environment: Vec<CString>,
     answer: oneshot::Sender<Result<(Spawned, Ends), JailError>>,
 }
 
@@ -52,9 +53,22 @@ impl Starter {
     }
 
     /// A new child. It has the turn until it is reaped.
-    pub(super) async fn child(&self, verb: Verb, turn: Turn) -> Result<Child, JailError> {
+    pub(super) async fn child(
+        &self,
+        verb: Verb,
+        environment: &[(String, String)],
+        turn: Turn,
+    ) -> Result<Child, JailError> {
         let (answer, answered) = oneshot::channel();
-        let order = Order { verb, answer };
+        let environment = environment
+            .iter()
+            .map(|(name, value)| c_string(&format!("{name}={value}")))
+            .collect();
+        let order = Order {
+            verb,
+            environment,
+            answer,
+        };
         self.orders
             .send(order)
             .await
@@ -81,8 +95,13 @@ fn open(path: &Path) -> Result<File, JailOpenError> {
 }
 
 fn serve(mut orders: mpsc::Receiver<Order>, program: &File, cgroup: &TaskCgroup) {
-    while let Some(Order { verb, answer }) = orders.blocking_recv() {
-        let started = start(verb, program, cgroup);
+    while let Some(order) = orders.blocking_recv() {
+        let Order {
+            verb,
+            environment,
+            answer,
+        } = order;
+        let started = start(plan(verb, environment, program), program, cgroup);
         if let Err(Ok((spawned, _ends))) = answer.send(started) {
             // The caller gave up meanwhile: its pipes are closed, and nobody else reaps it.
             super::child::end(&spawned.pidfd);
@@ -90,14 +109,13 @@ fn serve(mut orders: mpsc::Receiver<Order>, program: &File, cgroup: &TaskCgroup)
     }
 }
 
-fn start(verb: Verb, program: &File, cgroup: &TaskCgroup) -> Result<(Spawned, Ends), JailError> {
+fn start(plan: Plan, program: &File, cgroup: &TaskCgroup) -> Result<(Spawned, Ends), JailError> {
     let (input, request) = pipe()?;
     let (answer, output) = pipe()?;
     let (messages, error) = pipe()?;
     let descriptors = Descriptors::new(input.as_fd(), output.as_fd(), error.as_fd())
         .with_program(program.as_fd());
-    let spawned = isolation::spawn(&plan(verb, program), cgroup.as_fd(), descriptors)
-        .map_err(JailError::Start)?;
+    let spawned = isolation::spawn(&plan, cgroup.as_fd(), descriptors).map_err(JailError::Start)?;
     let ends = Ends {
         request,
         answer,
@@ -111,7 +129,7 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), JailError> {
 }
 
 /// Nothing is inherited from noded. The program takes its own rights away.
-fn plan(verb: Verb, program: &File) -> Plan {
+fn plan(verb: Verb, environment: Vec<CString>, program: &File) -> Plan {
     let path = format!("/proc/self/fd/{}", program.as_raw_fd());
     let words = [c"noded-jail".to_owned(), c_string(verb.name())];
     Plan {
@@ -141,7 +159,7 @@ fn plan(verb: Verb, program: &File) -> Plan {
         exec: Exec {
             candidates: vec![c_string(&path)],
             argv: words.to_vec(),
-            env: Vec::new(),
+            env: environment,
         },
     }
 }

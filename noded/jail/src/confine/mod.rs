@@ -13,6 +13,7 @@ mod calls;
 mod files;
 
 use std::io;
+use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use rustix::io::Errno;
@@ -25,13 +26,18 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-use crate::verb::VerbLimits;
+use crate::verb::{Death, VerbLimits};
 
 /// The access that a child keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Profile {
     /// Processor and memory: no file, no socket, no process.
     Compute,
+    /// TCP and UDP to others, the host's programs, and one directory to write in.
+    Fetch {
+        /// The directory.
+        staging: PathBuf,
+    },
 }
 
 /// A restriction that the host refused. The child does no work.
@@ -72,19 +78,24 @@ const CAPABILITY_BITS: u32 = 64;
 /// The kernel refused one.
 pub fn limit(limits: &VerbLimits) -> Result<(), ConfineError> {
     let step = |step| move |source| ConfineError::Step { step, source };
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("parent-death signal"))?;
+    if limits.death == Death::AtOnce {
+        set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("parent-death signal"))?;
+    }
     // Its memory may hold credentials: no other process reads it.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(step("dumpable"))?;
     let data = limits.data_bytes as u64;
     let seconds = limits.processor_time.as_secs();
-    for (resource, soft, hard) in [
+    let file_bytes = limits
+        .file_bytes
+        .map(|bytes| (Resource::Fsize, bytes, bytes));
+    let fixed = [
         (Resource::Core, 0, 0),
         (Resource::Data, data, data),
-        (Resource::Fsize, limits.file_bytes, limits.file_bytes),
         (Resource::Nofile, limits.open_files, limits.open_files),
         // SIGXCPU tells the parent the reason; the hard limit is SIGKILL.
         (Resource::Cpu, seconds, seconds + 1),
-    ] {
+    ];
+    for (resource, soft, hard) in fixed.into_iter().chain(file_bytes) {
         let limit = Rlimit {
             current: Some(soft),
             maximum: Some(hard),

@@ -2,13 +2,16 @@
 //!
 //! Here: how files of the repository are found, and the messages. `log`: the control plane's log
 //! and checkpoints. `node`: the keeper's and the journal's.
-//! `network`: answers of the kernel and of nft. `users`: job files and requests.
+//! `network`: answers of the kernel and of nft. `users`: job files and requests. `artifacts`: their
+//! sources and archives.
 
+mod artifacts;
 mod log;
 mod network;
 mod node;
 mod users;
 
+pub(crate) use artifacts::{artifact_sources, artifact_tars, artifact_zips};
 pub(crate) use log::{
     checkpoint_records, checkpoints, entries, histories, outcomes, refusals, segments,
 };

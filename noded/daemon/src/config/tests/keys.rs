@@ -258,8 +258,55 @@ const NETWORK: [Row; 3] = [
     ),
 ];
 
+const ARTIFACT: [Row; 7] = [
+    (
+        "artifact.http_read_timeout",
+        "artifact { http_read_timeout = \"7s\" }",
+        |it| it.artifact.limits.http_timeout.as_secs() == 7,
+    ),
+    (
+        "artifact.http_max_size",
+        "artifact { http_max_size = \"7kB\" }",
+        |it| it.artifact.limits.http_bytes_max == Some(7000),
+    ),
+    (
+        "artifact.git_timeout",
+        "artifact { git_timeout = \"7s\" }",
+        |it| it.artifact.limits.git_timeout.as_secs() == 7,
+    ),
+    (
+        "artifact.decompression_size_limit",
+        "artifact { decompression_size_limit = \"7KiB\" }",
+        |it| it.artifact.limits.unpacked_bytes_max == Some(7168),
+    ),
+    (
+        "artifact.decompression_file_count_limit",
+        "artifact { decompression_file_count_limit = 7 }",
+        |it| it.artifact.limits.unpacked_entries_max == Some(7),
+    ),
+    (
+        "artifact.disable_artifact_inspection",
+        "artifact { disable_artifact_inspection = true }",
+        |it| it.artifact.links == noded_artifact::Links::Taken,
+    ),
+    (
+        "artifact.set_environment_variables",
+        "artifact { set_environment_variables = \"A,B\" }",
+        |it| it.artifact.variables == ["A", "B"],
+    ),
+];
+
 fn rows() -> Vec<Row> {
-    [&PLACE[..], &SERVERS, &ROOM, &TASKS, &NETWORK, &LOG].concat()
+    [
+        &PLACE[..],
+        &SERVERS,
+        &ROOM,
+        &TASKS,
+        &NETWORK,
+        &ARTIFACT,
+        &LOG,
+    ]
+    .concat()
 }
 
 fn network(config: &Config) -> Option<&HostNetworkFilter> {
@@ -301,10 +348,11 @@ fn keys_in(around: Block) -> Vec<String> {
 
 #[test]
 fn every_key_that_the_reader_knows_has_a_row() {
-    let blocks: [(&str, Block); 9] = [
+    let blocks: [(&str, Block); 10] = [
         ("", |key| key.to_owned()),
         ("tls.", |key| format!("tls {{\n {key}\n}}")),
         ("reserved.", |key| format!("reserved {{\n {key}\n}}")),
+        ("artifact.", |key| format!("artifact {{\n {key}\n}}")),
         ("network.", |key| format!("network {{\n {key}\n}}")),
         ("ephemeral_disk.", |key| {
             format!("ephemeral_disk {{\n {key}\n}}")
@@ -325,6 +373,7 @@ fn every_key_that_the_reader_knows_has_a_row() {
         "tls",
         "reserved",
         "network",
+        "artifact",
         "ephemeral_disk",
         "driver",
         "plugin",
