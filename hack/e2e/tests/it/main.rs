@@ -27,3 +27,4 @@ mod running;
 mod single;
 mod snapshots;
 mod successors;
+mod templates;
