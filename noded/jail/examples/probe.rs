@@ -4,7 +4,7 @@
 //! `probe free|compute ADDRESS PID`: a TCP address that accepts, and a process that may be traced.
 
 use std::fs::File;
-use std::io::{self, Error};
+use std::io::{self, Error, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
 
@@ -47,8 +47,10 @@ fn main() {
 }
 
 fn say(attempt: &str, outcome: io::Result<()>) {
-    match outcome {
-        Ok(()) => println!("{attempt}: done"),
-        Err(error) => println!("{attempt}: {}", error.kind()),
-    }
+    let outcome = match outcome {
+        Ok(()) => "done".to_owned(),
+        Err(error) => error.kind().to_string(),
+    };
+    let line = format!("{attempt}: {outcome}\n");
+    io::stdout().write_all(line.as_bytes()).expect("a reader");
 }
