@@ -231,6 +231,10 @@ impl Hierarchy {
         &self.controllers
     }
 
+    pub(super) const fn tasks_directory(&self) -> &OwnedFd {
+        &self.tasks
+    }
+
     /// Where cgroup v2 is mounted.
     #[must_use]
     pub const fn mount(&self) -> &Mount {

@@ -15,6 +15,7 @@ use noded_keeper::paths::RuntimePaths;
 use parking_lot::Mutex;
 use protocol_transport::{BindError, Endpoint, EndpointConfig, Identity, Limits, Role};
 use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinSet;
 
 use crate::alloc_dir::{AllocDirError, AllocRoot};
 use crate::calls::CallServer;
@@ -22,6 +23,7 @@ use crate::clock::{Clock, HostClock};
 use crate::config::{Config, LiveConfig};
 use crate::custody::{CustodyError, NodeLock};
 use crate::data_dir::{self, DataDirError};
+use crate::disk_watch;
 use crate::executor::{Executor, HostParts, SandboxStore};
 use crate::file_io::FileIo;
 use crate::fingerprint::{HostError, fingerprint, last, refresh, runtime};
@@ -32,9 +34,11 @@ use crate::journal::{Journal, JournalError};
 use crate::keeper_events;
 use crate::keeper_link::{self, LinkError};
 use crate::networks::{self, Availability, Networks};
+use crate::oom_watch;
 use crate::reach::Reach;
 use crate::session::SessionContext;
 use crate::shell::{INPUTS_MAX, Shell, ShellError};
+use crate::template_watch::look_at_files;
 use crate::upkeep::{Caretaker, Surroundings};
 
 /// How long servers may take to hear that we go; a dead one never does.
@@ -161,6 +165,7 @@ pub async fn run(
 
     let (executor, kept) = open_executor(&live, allocs, hierarchy, networks, &inputs).await?;
     let node = first_facts(&config, found, &restored);
+    let _watches = watch_host(&executor, &node, &inputs);
     let engine = io.engine();
     let seed = identity::random().map_err(DaemonError::Identity)?;
     let reach = Arc::new(Reach {
@@ -204,6 +209,22 @@ pub async fn run(
     caretaker.abort();
     say_goodbye(&endpoint).await;
     ended
+}
+
+/// Starts to look at what tasks use, and at what other programs may change; dropping the answer ends
+/// it.
+fn watch_host(
+    executor: &Arc<Executor>,
+    node: &protocol_model::Node,
+    inputs: &mpsc::Sender<Input>,
+) -> JoinSet<()> {
+    executor.count_cores(node);
+    let mut watches = JoinSet::new();
+    watches.spawn(oom_watch::watch(Arc::clone(executor), inputs.clone()));
+    watches.spawn(disk_watch::watch(Arc::clone(executor), inputs.clone()));
+    watches.spawn(look_at_files(Arc::downgrade(executor), inputs.clone()));
+    watches.spawn(networks::look_after(Arc::clone(executor)));
+    watches
 }
 
 /// keeper and whoever asks it; and what it has in custody.

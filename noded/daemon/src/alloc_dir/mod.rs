@@ -8,6 +8,7 @@
 
 mod access;
 mod files;
+mod measure;
 mod remove;
 mod sticky;
 

@@ -20,14 +20,14 @@ use protocol_transport::{Region, Secret};
 pub use bridge::{NetworkBlock, NetworkSettings};
 pub use drivers::{DENIED_GIDS, DENIED_UIDS, DriverSettings, Drivers, HOST_IPC, HOST_PIDS};
 pub use file::{
-    ConfigFile, DriverBlock, HostNetworkBlock, HostVolumeBlock, ParseError, PluginBlock,
-    ReservedBlock, TlsBlock,
+    ConfigFile, DriverBlock, EphemeralDiskBlock, HostNetworkBlock, HostVolumeBlock, ParseError,
+    PluginBlock, ReservedBlock, TlsBlock,
 };
 pub use networks::HostNetworkFilter;
 use networks::host_networks;
 pub use ranges::Ranges;
 pub use reload::{LiveConfig, Reload, reload};
-pub use upkeep::Upkeep;
+pub use upkeep::{DiskWatch, Upkeep};
 use values::{
     absolute, cgroup_base, chroot_paths, dynamic_ports, host_name, host_volumes, join_token,
     kill_timeout_max, log_level, masked_paths, own_program, reservable_cores, reserved, servers,
@@ -100,6 +100,8 @@ pub struct Config {
     pub task_open_files: u64,
     /// Processes and threads that one task may have.
     pub task_pids_max: u32,
+    /// Whether the share of the processors of an `exec` task is a ceiling unless its job says it.
+    pub task_cpu_hard_limit: Switch,
     /// The longest kill timeout that a job may ask for.
     pub kill_timeout_max: Duration,
     /// When noded looks after itself.
@@ -233,6 +235,7 @@ impl Config {
             masked_paths: masked_paths(file.masked_paths)?,
             task_open_files: task_open_files(file.task_open_files)?,
             task_pids_max: task_pids_max(file.task_pids_max)?,
+            task_cpu_hard_limit: file.task_cpu_hard_limit.unwrap_or(false).into(),
             kill_timeout_max: kill_timeout_max(file.max_kill_timeout.as_deref())?,
             tls: file.tls.ok_or(ConfigError::Missing("tls"))?,
             meta: file.meta,

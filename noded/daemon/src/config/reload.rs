@@ -79,6 +79,7 @@ pub fn reload(old: &Config, new: &Config) -> Reload {
         masked_paths,
         task_open_files,
         task_pids_max,
+        task_cpu_hard_limit,
         kill_timeout_max,
         upkeep,
         log_level

@@ -14,7 +14,7 @@ use noded_core::event::{Recovery, RunEvent};
 use noded_keeper::io::{LogLimits, create_streams};
 use noded_keeper::protocol::TaskKey;
 use protocol_error_chain::chain;
-use protocol_model::{DISPATCH_PAYLOAD_BYTES_MAX, NetworkMode, Task};
+use protocol_model::{ChangeMode, DISPATCH_PAYLOAD_BYTES_MAX, NetworkMode, Task};
 use tokio_util::sync::CancellationToken;
 
 use super::Executor;
@@ -59,6 +59,18 @@ impl Failed {
             message: format!("{subject}: {}", self.message),
             ..self
         }
+    }
+
+    /// A hook that was interrupted.
+    pub(super) fn cancelled() -> Self {
+        Self {
+            message: "the task is to end".to_owned(),
+            recovery: Recovery::Cancelled,
+        }
+    }
+
+    pub(super) fn message(&self) -> &str {
+        &self.message
     }
 
     fn possible(error: &dyn std::error::Error) -> Self {
@@ -110,7 +122,7 @@ impl Executor {
         RunEvent::Prepared { environment }
     }
 
-    /// Runs hooks that wait, in order; returns what they add to the environment.
+    /// Runs hooks that wait in order; returns what they add to the environment.
     async fn prepare_waiting(
         self: &Arc<Self>,
         prepare: &Arc<PrepareTask>,
@@ -122,7 +134,7 @@ impl Executor {
             let done = match hook {
                 TaskHook::Artifacts => self.artifacts(prepare, cancel).await,
                 TaskHook::Templates => {
-                    let variables = self.templates(prepare, cancel).await;
+                    let variables = self.template_hook(prepare, cancel).await;
                     variables.map(|variables| environment.extend(variables))
                 }
                 TaskHook::Validate
@@ -157,6 +169,7 @@ impl Executor {
                 TaskHook::TaskDirectory => self.task_directory(prepare, task),
                 TaskHook::Logs => self.logs(prepare, task),
                 TaskHook::DispatchPayload => self.dispatch_payload(prepare),
+                // They wait.
                 TaskHook::Artifacts | TaskHook::Templates => Ok(()),
             };
             done.map_err(|failed| (*hook, failed))?;
@@ -193,12 +206,8 @@ impl Executor {
             return Err(Failed::hopeless(problem));
         }
         self.owner_of(prepare, task)?;
-        let signal = &task.kill_signal;
-        if !signal.is_empty() && os_signal::number(signal).is_none() {
-            return Err(Failed::hopeless(format!(
-                "kill_signal: {signal:?} is no signal of this node"
-            )));
-        }
+        check_signals(task)?;
+        check_volumes(driver, task)?;
         for network in &prepare.spec.group().networks {
             match network.mode() {
                 NetworkMode::Host => {}
@@ -304,6 +313,35 @@ impl Executor {
             .write_file(prepare.run.alloc, Path::new(file), &payload, attributes)
             .map_err(|error| Failed::possible(&error))
     }
+}
+
+/// A driver without processes only imitates a mount.
+fn check_volumes(driver: &DriverSettings, task: &Task) -> Result<(), Failed> {
+    let mounts_in_vain = driver.has(Ability::Processes) && !driver.has(Ability::Volumes);
+    if mounts_in_vain && !task.volume_mounts.is_empty() {
+        return Err(Failed::hopeless(format!(
+            "task driver {:?} for {:?} does not support host volumes",
+            task.driver, task.name
+        )));
+    }
+    Ok(())
+}
+
+/// The signals of a task are this node's.
+fn check_signals(task: &Task) -> Result<(), Failed> {
+    let of_templates = task.templates.iter().filter_map(|template| {
+        let signals = template.change_mode() == Ok(ChangeMode::Signal);
+        signals.then(|| ("change_signal", template.change_signal()))
+    });
+    let kill = Some(("kill_signal", task.kill_signal.as_str()));
+    let kill = kill.filter(|(_, signal)| !signal.is_empty());
+    for (key, signal) in kill.into_iter().chain(of_templates) {
+        if os_signal::number(signal).is_none() {
+            let problem = format!("{key}: {signal:?} is no signal of this node");
+            return Err(Failed::hopeless(problem));
+        }
+    }
+    Ok(())
 }
 
 /// The bytes of a dispatch's payload, which the job has as base64 of Snappy's block format.

@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use noded_core::driver::TaskRoot;
-use noded_core::effect::{PrepareTask, PreparedTemplate};
-use noded_jail::{Render, Rendering};
+use noded_core::effect::{PrepareTask, PreparedTemplate, Rendering};
+use noded_jail::Render;
 use noded_template::{Dependency, Known, MissingKey, Time};
 use protocol_error_chain::chain;
-use protocol_model::{Task, Template};
+use protocol_model::{AllocId, Task, Template};
 use rustix::fs::OFlags;
 use tokio_util::sync::CancellationToken;
 
@@ -19,146 +18,161 @@ use super::prepare::Failed;
 use crate::alloc_dir::FileAttributes;
 use crate::clock;
 use crate::template::{self, PASSES_MAX, TEMPLATE_BYTES_MAX};
+use crate::template_watch::{FileMark, Sources};
 
 /// The time of one rendering. Its processor time has a lower limit, so this means that the host is
 /// busy.
 const RENDER_MAX: Duration = Duration::from_secs(5);
 
-/// The specification has no such template, or no such task.
-const NOT_THERE: &str = "the job has no such template";
-
 /// What the `exec` driver shows of its own in every task's root.
 const OWN_MOUNTS: [&str; 5] = ["/alloc", "/dev", "/private", "/proc", "/sys"];
 
-impl Executor {
-    /// Renders the templates; returns what they add to the environment.
-    pub(super) async fn templates(
-        self: &Arc<Self>,
-        prepare: &Arc<PrepareTask>,
-        cancel: &CancellationToken,
-    ) -> Result<BTreeMap<String, String>, Failed> {
-        let mut environment = prepare.environment.clone();
-        let mut added = BTreeMap::new();
-        for index in 0..prepare.templates.len() {
-            let Some((_, template)) = at(prepare, index) else {
-                continue;
-            };
-            let subject = format!("template {:?}", template.dest_path());
-            let variables = self.template(prepare, index, environment.clone(), cancel);
-            let variables = variables.await.map_err(|failed| failed.about(&subject))?;
-            environment.extend(variables.clone());
-            added.extend(variables);
-        }
-        Ok(added)
-    }
+/// One rendering of a task's templates.
+#[derive(Debug)]
+pub(super) struct TemplateWork<'a> {
+    pub(super) prepare: &'a PrepareTask,
+    pub(super) task: &'a Task,
+    pub(super) cancel: &'a CancellationToken,
+}
 
-    /// Renders one template, and again for as long as it names files that it has not had.
-    async fn template(
-        self: &Arc<Self>,
-        prepare: &Arc<PrepareTask>,
-        index: usize,
-        environment: BTreeMap<String, String>,
-        cancel: &CancellationToken,
-    ) -> Result<BTreeMap<String, String>, Failed> {
-        let job = Arc::clone(prepare);
-        let begun = self.blocking(move |own| own.begin(&job, index, environment));
-        let mut work = begun.await.map_err(Failed::hopeless)?;
-        for _ in 0..PASSES_MAX {
-            let rendering = self.jail.run(&work, RENDER_MAX, cancel.cancelled(), |_| {});
-            let job = Arc::clone(prepare);
-            match rendering.await.map_err(|error| Failed::of_jail(&error))? {
-                Rendering::Rendered(text) => {
-                    let written = self.blocking(move |own| own.finish(&job, index, &text));
-                    return written.await.map_err(Failed::hopeless);
-                }
-                Rendering::Missing(missing) => {
-                    let learnt = self.blocking(move |own| own.learn(&job, work, missing));
-                    work = learnt.await.map_err(Failed::hopeless)?;
-                }
-            }
-        }
-        Err(Failed::hopeless(format!(
-            "it names new files in each of {PASSES_MAX} renderings"
-        )))
-    }
+/// A template of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TaskTemplate<'a> {
+    pub(super) prepared: &'a PreparedTemplate,
+    pub(super) template: &'a Template,
+}
 
-    /// The first rendering's request. Blocks.
-    fn begin(
-        &self,
-        prepare: &PrepareTask,
-        index: usize,
-        environment: BTreeMap<String, String>,
-    ) -> Result<Render, String> {
-        let (prepared, template) = at(prepare, index).ok_or(NOT_THERE)?;
-        let job = prepare.spec.job();
-        Ok(Render {
-            text: self.source(prepare, prepared, template)?,
-            left_delimiter: template.left_delim().to_owned(),
-            right_delimiter: template.right_delim.clone().unwrap_or_default(),
-            missing_key: match template.err_missing_key {
-                Some(true) => MissingKey::Error,
-                Some(false) | None => MissingKey::Zero,
-            },
-            known: Known {
-                environment,
-                namespace: job.namespace.clone(),
-                region: job.region.clone(),
-                now: time(clock::wall().0),
-                ..Known::default()
-            },
+/// The outcome of rendering one template.
+#[derive(Debug)]
+pub(super) enum Text {
+    Rendered(String),
+    /// It needs data that this node cannot give now.
+    Missing(BTreeSet<Dependency>),
+}
+
+/// The outcome of the hook.
+#[derive(Debug, Default)]
+pub(super) struct TemplatesDone {
+    /// Variables that templates add to the environment.
+    pub(super) environment: BTreeMap<String, String>,
+    /// Data that templates wait for; empty = every template is rendered.
+    pub(super) missing: BTreeSet<Dependency>,
+}
+
+impl<'a> TemplateWork<'a> {
+    pub(super) fn templates(&self) -> impl Iterator<Item = TaskTemplate<'a>> + use<'a> {
+        let task = self.task;
+        self.prepare.templates.iter().filter_map(move |prepared| {
+            let template = task.templates.get(prepared.offset)?;
+            Some(TaskTemplate { prepared, template })
         })
     }
+}
 
-    /// The next rendering's request: the same with the data that was missing. Blocks.
-    fn learn(
-        &self,
-        prepare: &PrepareTask,
-        mut work: Render,
-        missing: BTreeSet<Dependency>,
-    ) -> Result<Render, String> {
-        let base = self.allocs.path_of(prepare.run.alloc);
-        for dependency in missing {
-            let Dependency::File(path) = dependency else {
-                return Err(format!(
-                    "Missing: {dependency}: this release has no variables and no services"
-                ));
-            };
-            let below = template::file_below(&base, &prepare.run.task, &path);
-            let below = below.ok_or_else(|| {
-                format!(
-                    "file {path:?} is in neither the task's directory nor the allocation's shared \
-                     one"
-                )
-            })?;
-            let bytes = self.bytes_of(prepare, &below);
-            let bytes = bytes.map_err(|problem| format!("file {path:?}: {problem}"))?;
-            work.known.files.insert(path, bytes);
-        }
-        Ok(work)
+impl TaskTemplate<'_> {
+    /// A problem of this template.
+    pub(super) fn hopeless(&self, problem: &str) -> Failed {
+        Failed::hopeless(problem).about(&self.subject())
     }
 
-    /// Writes the result; returns what it adds to the environment. Blocks.
-    fn finish(
+    fn subject(&self) -> String {
+        format!("template {:?}", self.template.dest_path())
+    }
+}
+
+impl Executor {
+    /// Renders the templates of an attempt, except those that stay as they are. Blocks.
+    pub(super) fn templates(&self, work: &TemplateWork<'_>) -> Result<TemplatesDone, Failed> {
+        let mut environment = work.prepare.environment.clone();
+        let mut done = TemplatesDone::default();
+        for one in work.templates() {
+            let text = match self.kept_text(work, one) {
+                Some(text) => text,
+                None => match self.text_of(work, one, &environment)? {
+                    Text::Rendered(text) => {
+                        self.write(work, one, &text)?;
+                        text
+                    }
+                    Text::Missing(missing) => {
+                        done.missing.extend(missing);
+                        continue;
+                    }
+                },
+            };
+            if one.template.envvars() {
+                let variables = template::environment_of(&text)
+                    .map_err(|error| one.hopeless(&chain(&error)))?;
+                environment.extend(variables.clone());
+                done.environment.extend(variables);
+            }
+        }
+        Ok(done)
+    }
+
+    /// The text of a file that a restart leaves as it is; `None` = it is rendered.
+    fn kept_text(&self, work: &TemplateWork<'_>, one: TaskTemplate<'_>) -> Option<String> {
+        let run = &work.prepare.run;
+        if one.prepared.rendering == Rendering::Anew {
+            return None;
+        }
+        let is_unchanged = |(path, mark): (PathBuf, FileMark)| {
+            // A file that is away changes nothing.
+            self.mark_of(run.alloc, &path).is_none_or(|now| now == mark)
+        };
+        let files = self.watch.rendered(run, one.prepared.offset);
+        files
+            .into_iter()
+            .all(is_unchanged)
+            .then(|| self.text_before(work, one))
+            .flatten()
+    }
+
+    /// The text in a template's file; `None` where there is none.
+    pub(super) fn text_before(
         &self,
-        prepare: &PrepareTask,
-        index: usize,
-        rendered: &str,
-    ) -> Result<BTreeMap<String, String>, String> {
-        let (prepared, template) = at(prepare, index).ok_or(NOT_THERE)?;
-        let task = prepare.spec.task(&prepare.run.task).ok_or(NOT_THERE)?;
-        let attributes = attributes(template)?;
-        let path = Path::new(&prepared.destination);
-        if !template.envvars() {
-            self.check_visible(prepare, task, path)?;
+        work: &TemplateWork<'_>,
+        one: TaskTemplate<'_>,
+    ) -> Option<String> {
+        let base = self.allocs.path_of(work.prepare.run.alloc);
+        let below = source_below(&base, &one.prepared.destination).ok()?;
+        let (bytes, _) = self.bytes_of(work.prepare, below).ok()?;
+        String::from_utf8(bytes).ok()
+    }
+
+    /// Renders one template. The files that it read are known to the watch from then on.
+    pub(super) fn text_of(
+        &self,
+        work: &TemplateWork<'_>,
+        one: TaskTemplate<'_>,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Text, Failed> {
+        let mut sources = Sources::default();
+        let text = self.source(work.prepare, one.prepared, one.template);
+        let rendered = text
+            .map_err(Failed::hopeless)
+            .and_then(|text| self.rendered(work, one, text, environment, &mut sources));
+        let (run, offset) = (&work.prepare.run, one.prepared.offset);
+        self.watch.record(run, offset, sources);
+        rendered.map_err(|failed| failed.about(&one.subject()))
+    }
+
+    /// Writes a template's file.
+    pub(super) fn write(
+        &self,
+        work: &TemplateWork<'_>,
+        one: TaskTemplate<'_>,
+        text: &str,
+    ) -> Result<(), Failed> {
+        let TemplateWork { prepare, task, .. } = work;
+        let subject = |problem: String| one.hopeless(&problem);
+        let attributes = attributes(one.template).map_err(subject)?;
+        let path = Path::new(&one.prepared.destination);
+        if !one.template.envvars() {
+            self.check_visible(prepare, task, path).map_err(subject)?;
         }
         self.allocs
-            .write_file(prepare.run.alloc, path, rendered.as_bytes(), attributes)
-            .map_err(|error| chain(&error))?;
-        if template.envvars() {
-            template::environment_of(rendered).map_err(|error| chain(&error))
-        } else {
-            Ok(BTreeMap::new())
-        }
+            .write_file(prepare.run.alloc, path, text.as_bytes(), attributes)
+            .map_err(|error| subject(chain(&error)))
     }
 
     fn source(
@@ -171,12 +185,12 @@ impl Executor {
             return Ok(template.embedded_tmpl().to_owned());
         };
         let base = self.allocs.path_of(prepare.run.alloc);
-        let bytes = self.bytes_of(prepare, source_below(&base, source)?)?;
+        let (bytes, _) = self.bytes_of(prepare, source_below(&base, source)?)?;
         String::from_utf8(bytes).map_err(|_| format!("source {source:?} is not UTF-8"))
     }
 
     /// A file beneath the allocation's directory, not followed out of it by links.
-    fn bytes_of(&self, prepare: &PrepareTask, below: &Path) -> Result<Vec<u8>, String> {
+    fn bytes_of(&self, prepare: &PrepareTask, below: &Path) -> Result<(Vec<u8>, FileMark), String> {
         // Not to wait for a writer, where a task made a pipe of the file.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let file = self
@@ -188,6 +202,8 @@ impl Executor {
         if !about.is_file() {
             return Err(format!("{} is not a regular file", below.display()));
         }
+        // Before it is read: a change meanwhile is noticed at the next look.
+        let mark = FileMark::of(&file).map_err(|error| error.to_string())?;
         let mut bytes = Vec::new();
         let limit = TEMPLATE_BYTES_MAX as u64 + 1;
         std::io::Read::read_to_end(&mut std::io::Read::take(file, limit), &mut bytes)
@@ -196,7 +212,80 @@ impl Executor {
             let path = below.display();
             return Err(format!("{path} is larger than {TEMPLATE_BYTES_MAX} bytes"));
         }
-        Ok(bytes)
+        Ok((bytes, mark))
+    }
+
+    /// The mark of a file that a template reads; `None` where it is away. Blocks.
+    pub(crate) fn mark_of(&self, alloc: AllocId, below: &Path) -> Option<FileMark> {
+        let file = self.allocs.open_beneath(alloc, below, OFlags::PATH).ok()?;
+        FileMark::of(file).ok()
+    }
+
+    /// Renders one template, and again for as long as it names files that it has not had.
+    fn rendered(
+        &self,
+        work: &TemplateWork<'_>,
+        one: TaskTemplate<'_>,
+        text: String,
+        environment: &BTreeMap<String, String>,
+        sources: &mut Sources,
+    ) -> Result<Text, Failed> {
+        let TemplateWork { prepare, task, .. } = work;
+        let template = one.template;
+        let job = prepare.spec.job();
+        let mut render = Render {
+            text,
+            left_delimiter: template.left_delim().to_owned(),
+            right_delimiter: template.right_delim.clone().unwrap_or_default(),
+            missing_key: match template.err_missing_key {
+                Some(true) => MissingKey::Error,
+                Some(false) | None => MissingKey::Zero,
+            },
+            known: Known {
+                environment: environment.clone(),
+                namespace: job.namespace.clone(),
+                region: job.region.clone(),
+                now: time(clock::wall().0),
+                ..Known::default()
+            },
+        };
+        let base = self.allocs.path_of(prepare.run.alloc);
+        for _ in 0..PASSES_MAX {
+            let cancelled = work.cancel.cancelled();
+            let rendering = self.jail.run(&render, RENDER_MAX, cancelled, |_| {});
+            let rendering = tokio::runtime::Handle::current().block_on(rendering);
+            let mut missing = match rendering.map_err(|error| Failed::of_jail(&error))? {
+                noded_jail::Rendering::Rendered(text) => return Ok(Text::Rendered(text)),
+                noded_jail::Rendering::Missing(missing) => missing,
+            };
+            let files: Vec<String> = missing
+                .extract_if(.., |it| matches!(it, Dependency::File(_)))
+                .filter_map(|it| match it {
+                    Dependency::File(path) => Some(path),
+                    _ => None,
+                })
+                .collect();
+            // What else is missing may depend on the files.
+            if files.is_empty() {
+                return Ok(Text::Missing(missing));
+            }
+            for path in files {
+                let below = template::file_below(&base, &task.name, &path).ok_or_else(|| {
+                    Failed::hopeless(format!(
+                        "file {path:?} is in neither the task's directory nor the allocation's \
+                         shared one"
+                    ))
+                })?;
+                let read = self.bytes_of(prepare, &below);
+                sources.add(&below, read.as_ref().ok().map(|(_, mark)| *mark));
+                let (bytes, _) =
+                    read.map_err(|problem| Failed::hopeless(format!("file {path:?}: {problem}")))?;
+                render.known.files.insert(path, bytes);
+            }
+        }
+        Err(Failed::hopeless(format!(
+            "it names new files in each of {PASSES_MAX} renderings"
+        )))
     }
 
     /// A file beneath something that is mounted over it is written, and never seen by the task:
@@ -236,13 +325,6 @@ impl Executor {
             )),
         }
     }
-}
-
-/// A template of the preparation with the job's.
-fn at(prepare: &PrepareTask, index: usize) -> Option<(&PreparedTemplate, &Template)> {
-    let prepared = prepare.templates.get(index)?;
-    let task = prepare.spec.task(&prepare.run.task)?;
-    Some((prepared, task.templates.get(prepared.offset)?))
 }
 
 /// Nanoseconds since 1970 in parts.

@@ -131,7 +131,7 @@ const ROOM: [Row; 14] = [
     ),
 ];
 
-const TASKS: [Row; 18] = [
+const TASKS: [Row; 20] = [
     (
         "host_volume.path",
         "host_volume \"v\" { path = \"/7\" }",
@@ -165,6 +165,14 @@ const TASKS: [Row; 18] = [
         let cores = it.reservable_cores.as_ref();
         cores.is_some_and(|cores| cores.contains(7) && !cores.contains(0))
     }),
+    ("task_cpu_hard_limit", "task_cpu_hard_limit = true", |it| {
+        it.task_cpu_hard_limit == Switch::On
+    }),
+    (
+        "ephemeral_disk.enforce",
+        "ephemeral_disk { enforce = \"off\" }",
+        |it| it.upkeep.ephemeral_disk == DiskWatch::Off,
+    ),
     ("chroot_paths", "chroot_paths = [\"/7\"]", |it| {
         it.chroot_paths == [Path::new("/7")]
     }),
@@ -293,11 +301,14 @@ fn keys_in(around: Block) -> Vec<String> {
 
 #[test]
 fn every_key_that_the_reader_knows_has_a_row() {
-    let blocks: [(&str, Block); 8] = [
+    let blocks: [(&str, Block); 9] = [
         ("", |key| key.to_owned()),
         ("tls.", |key| format!("tls {{\n {key}\n}}")),
         ("reserved.", |key| format!("reserved {{\n {key}\n}}")),
         ("network.", |key| format!("network {{\n {key}\n}}")),
+        ("ephemeral_disk.", |key| {
+            format!("ephemeral_disk {{\n {key}\n}}")
+        }),
         ("driver.", |key| format!("driver \"exec\" {{\n {key}\n}}")),
         ("plugin.config.", |key| {
             format!("plugin \"exec\" {{\n config {{\n {key}\n }}\n}}")
@@ -314,6 +325,7 @@ fn every_key_that_the_reader_knows_has_a_row() {
         "tls",
         "reserved",
         "network",
+        "ephemeral_disk",
         "driver",
         "plugin",
         "host_volume",

@@ -126,6 +126,11 @@ fn every_mistake_is_named() {
         ),
         (
             "name       = \"n1\"",
+            "ephemeral_disk { enforce = \"quota\" }",
+            "`ephemeral_disk.enforce`: \"quota\" is neither",
+        ),
+        (
+            "name       = \"n1\"",
             "max_kill_timeout = \"25h\"",
             "`max_kill_timeout`: \"25h\"",
         ),
