@@ -46,10 +46,10 @@ fn main() {
             send(&Report::Done(Rendering::Rendered("done".to_owned())));
         }
         "leave" => {
-            let mut child = Command::new("/bin/sleep");
-            let _running = child.arg("613").spawn().expect("a process");
+            let mut left = Command::new("/bin/sleep");
+            let mut left = left.arg("613").spawn().expect("a process");
             send(&Report::Done(Rendering::Rendered("done".to_owned())));
-            std::thread::sleep(Duration::from_secs(600));
+            left.wait().expect("its end");
         }
         other => panic!("unknown misbehaviour {other:?}"),
     }

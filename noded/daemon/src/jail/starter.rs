@@ -101,7 +101,7 @@ fn serve(mut orders: mpsc::Receiver<Order>, program: &File, cgroup: &TaskCgroup)
             environment,
             answer,
         } = order;
-        let started = start(plan(verb, environment, program), program, cgroup);
+        let started = start(&plan(verb, environment, program), program, cgroup);
         if let Err(Ok((spawned, _ends))) = answer.send(started) {
             // The caller gave up meanwhile: its pipes are closed, and nobody else reaps it.
             super::child::end(&spawned.pidfd);
@@ -109,13 +109,13 @@ fn serve(mut orders: mpsc::Receiver<Order>, program: &File, cgroup: &TaskCgroup)
     }
 }
 
-fn start(plan: Plan, program: &File, cgroup: &TaskCgroup) -> Result<(Spawned, Ends), JailError> {
+fn start(plan: &Plan, program: &File, cgroup: &TaskCgroup) -> Result<(Spawned, Ends), JailError> {
     let (input, request) = pipe()?;
     let (answer, output) = pipe()?;
     let (messages, error) = pipe()?;
     let descriptors = Descriptors::new(input.as_fd(), output.as_fd(), error.as_fd())
         .with_program(program.as_fd());
-    let spawned = isolation::spawn(&plan, cgroup.as_fd(), descriptors).map_err(JailError::Start)?;
+    let spawned = isolation::spawn(plan, cgroup.as_fd(), descriptors).map_err(JailError::Start)?;
     let ends = Ends {
         request,
         answer,
