@@ -11,8 +11,8 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{
-    CapabilitySet as KernelSet, CapabilitySets, ThreadNameSpaceType,
-    configure_capability_in_ambient_set, move_into_thread_name_spaces,
+    CapabilitySet as KernelSet, CapabilitySets, CpuSet, ThreadNameSpaceType,
+    configure_capability_in_ambient_set, move_into_thread_name_spaces, sched_setaffinity,
 };
 
 use crate::capability::CapabilitySet;
@@ -64,9 +64,10 @@ fn let_go(
         Slot::Error,
         Slot::Network,
         Slot::Target,
+        Slot::Program,
     ];
     let own = reaper.map_or(-1, AsRawFd::as_raw_fd);
-    let mut keep = [-1, -1, -1, -1, -1, own, report.as_raw_fd()];
+    let mut keep = [-1, -1, -1, -1, -1, -1, own, report.as_raw_fd()];
     for (place, slot) in keep.iter_mut().zip(slots) {
         *place = descriptors.slot(slot).map_or(-1, |fd| fd.as_raw_fd());
     }
@@ -119,6 +120,7 @@ fn run<'a>(
         },
         Step::NormalScheduler => sys::normal_scheduler(),
         Step::Nice(value) => rustix::process::setpriority_process(None, i32::from(*value)),
+        Step::Processors(numbers) => run_on(numbers),
         Step::OomScoreAdjust(value) => adjust_oom_score(*value),
         Step::StandardStreams => standard_streams(descriptors),
         Step::ControllingTerminal => rustix::process::ioctl_tiocsctty(rustix::stdio::stdin()),
@@ -154,6 +156,8 @@ fn run<'a>(
         | Step::Symlink { .. }
         | Step::Mask { .. }
         | Step::ReadOnly { .. }
+        | Step::TakeTree { .. }
+        | Step::PlaceTree { .. }
         | Step::PivotRoot => composer.run(step),
     }
 }
@@ -163,6 +167,17 @@ fn standard_streams(descriptors: &Descriptors<'_>) -> Result<(), Errno> {
     rustix::stdio::dup2_stdin(slot(Slot::Input)?)?;
     rustix::stdio::dup2_stdout(slot(Slot::Output)?)?;
     rustix::stdio::dup2_stderr(slot(Slot::Error)?)
+}
+
+fn run_on(numbers: &[u16]) -> Result<(), Errno> {
+    let mut set = CpuSet::new();
+    for number in numbers.iter().map(|number| usize::from(*number)) {
+        if number >= CpuSet::MAX_CPU {
+            return Err(Errno::INVAL);
+        }
+        set.set(number);
+    }
+    sched_setaffinity(None, &set)
 }
 
 /// Written even when it is 0: the keeper protects itself with another value.

@@ -65,7 +65,7 @@ pub use seccomp::{Filter, Instruction, SeccompProfile};
 pub use spawn::{Descriptors, SpawnError, Spawned, spawn};
 pub use spec::{
     Access, Bind, Capabilities, FirstProcess, Identity, Namespace, Network, NewPrivileges,
-    OPEN_FILES_SOFT, Resource, ResourceLimit, Root, SandboxSpec, TaskLayout, Terminal,
+    OPEN_FILES_SOFT, Propagation, Resource, ResourceLimit, Root, SandboxSpec, TaskLayout, Terminal,
     default_host_view,
 };
 pub use step::{FileSystem, Missing, MountFlags, NamespaceSource, Slot, Step};

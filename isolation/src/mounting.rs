@@ -5,6 +5,9 @@
 //! open_tree(task directory) -> root ── binds, mounts, devices, masks ── pivot_root -> "/"
 //! ```
 //!
+//! Binds that stay connected with the host are taken before the child's mounts become private:
+//! what is taken belongs to no namespace yet, and stays a peer of the host's mount.
+//!
 //! Runs in the child, so nothing allocates.
 
 use std::ffi::{CStr, CString};
@@ -17,12 +20,14 @@ use rustix::mount::{
     OpenTreeFlags, UnmountFlags,
 };
 
-use crate::spec::Access;
+use crate::spec::{Access, Propagation};
 use crate::step::{FileSystem, Missing, MountFlags, Step};
 use crate::sys;
 
 /// Longest path that is taken apart (PATH_MAX).
 const PATH_BYTES: usize = 4096;
+/// Trees that one plan may take; more than any task mounts volumes of this kind.
+pub(crate) const TAKEN_TREES_MAX: usize = 16;
 /// Mode of directories made for mounts.
 const DIRECTORY_MODE: u32 = 0o755;
 
@@ -32,6 +37,8 @@ pub(crate) struct Composer<'a> {
     root: Option<OwnedFd>,
     /// The directory that was last written to. Forgotten with every mount, which may cover it.
     parent: Option<(&'a [u8], OwnedFd)>,
+    /// What was taken, in order.
+    taken: [Option<OwnedFd>; TAKEN_TREES_MAX],
 }
 
 /// What a missing mount point is made as.
@@ -56,6 +63,19 @@ impl<'a> Composer<'a> {
                 access,
                 missing,
             } => self.bind(source, target, *access, *missing),
+            Step::TakeTree {
+                source,
+                propagation,
+            } => self.take(source, *propagation),
+            Step::PlaceTree {
+                tree,
+                target,
+                access,
+            } => {
+                let taken = self.taken.get_mut(usize::from(*tree));
+                let tree = taken.and_then(Option::take).ok_or(Errno::BADF)?;
+                self.place(&tree, target, *access)
+            }
             Step::Mount {
                 file_system,
                 target,
@@ -131,16 +151,30 @@ impl<'a> Composer<'a> {
             (Err(Errno::NOENT), Missing::Skip) => return Ok(()),
             (tree, _) => tree?,
         };
+        self.place(&tree, target, access)
+    }
+
+    fn take(&mut self, source: &CStr, propagation: Propagation) -> Result<(), Errno> {
+        let tree = clone_tree(CWD, source, OpenTreeFlags::AT_RECURSIVE)?;
+        if propagation == Propagation::HostToTask {
+            sys::receive_only(tree.as_fd())?;
+        }
+        let free = self.taken.iter_mut().find(|taken| taken.is_none());
+        *free.ok_or(Errno::MFILE)? = Some(tree);
+        Ok(())
+    }
+
+    fn place(&mut self, tree: &OwnedFd, target: &'a CStr, access: Access) -> Result<(), Errno> {
         let mut attributes = MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOSUID;
         if access == Access::ReadOnly {
             attributes |= MountAttrFlags::MOUNT_ATTR_RDONLY;
         }
         sys::mount_setattr(tree.as_fd(), attributes)?;
-        let place = match kind(&tree)? {
+        let place = match kind(tree)? {
             FileType::Directory => Place::Directory,
             _ => Place::File,
         };
-        self.attach(&tree, target, place)
+        self.attach(tree, target, place)
     }
 
     fn mount(

@@ -34,6 +34,7 @@ pub struct Descriptors<'a> {
     error: BorrowedFd<'a>,
     network: Option<BorrowedFd<'a>>,
     target: Option<BorrowedFd<'a>>,
+    program: Option<BorrowedFd<'a>>,
 }
 
 /// A child on its way to be a task.
@@ -102,6 +103,7 @@ impl<'a> Descriptors<'a> {
             error,
             network: None,
             target: None,
+            program: None,
         }
     }
 
@@ -123,6 +125,15 @@ impl<'a> Descriptors<'a> {
         }
     }
 
+    /// The open program for [`Slot::Program`].
+    #[must_use]
+    pub const fn with_program(self, program: BorrowedFd<'a>) -> Self {
+        Self {
+            program: Some(program),
+            ..self
+        }
+    }
+
     /// The descriptor in a slot.
     #[must_use]
     pub const fn slot(&self, slot: Slot) -> Option<BorrowedFd<'a>> {
@@ -132,6 +143,7 @@ impl<'a> Descriptors<'a> {
             Slot::Error => Some(self.error),
             Slot::Network => self.network,
             Slot::Target => self.target,
+            Slot::Program => self.program,
         }
     }
 }

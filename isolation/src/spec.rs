@@ -38,6 +38,10 @@ pub struct SandboxSpec {
     pub umask: u32,
     /// Nice value, -20 to 19.
     pub nice: i8,
+    /// Processors that the task starts on, by number; empty for the keeper's. The task may leave
+    /// them: where the cpuset controller is there, [`crate::cgroup::CgroupLimits::cpus`] binds it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processors: Vec<u16>,
     /// Directory of the program at start, as the task sees it.
     pub working_directory: PathBuf,
     /// Program: a path when it contains `/`, else looked for in the task's `local` directory, the
@@ -106,6 +110,21 @@ pub struct Bind {
     pub target: PathBuf,
     /// Whether the task may write.
     pub access: Access,
+    /// Whether later mounts travel through it.
+    #[serde(default)]
+    pub propagation: Propagation,
+}
+
+/// Which way mounts that are made below a bind after the start of the task travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Propagation {
+    /// None.
+    #[default]
+    Private,
+    /// The task sees those of the host.
+    HostToTask,
+    /// Also the host sees those of the task.
+    Bidirectional,
 }
 
 /// Whether a mount may be written to.
@@ -304,6 +323,7 @@ impl SandboxSpec {
             oom_score_adj: 0,
             umask: 0o022,
             nice: 0,
+            processors: Vec::new(),
             working_directory: PathBuf::from("/"),
             command,
             args: Vec::new(),

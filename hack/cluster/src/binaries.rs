@@ -17,6 +17,8 @@ pub enum Program {
     Controlplane,
     /// `noded`.
     Noded,
+    /// `noded-jail`, which handles foreign bytes for noded.
+    NodedJail,
     /// `noded-keeper`, which is keeper and pump.
     NodedKeeper,
     /// `nodesim`: many nodes without hosts.
@@ -29,6 +31,7 @@ impl Program {
         match self {
             Self::Controlplane => "controlplane",
             Self::Noded => "noded",
+            Self::NodedJail => "noded-jail",
             Self::NodedKeeper => "noded-keeper",
             Self::Nodesim => "nodesim",
         }
@@ -38,6 +41,7 @@ impl Program {
         match self {
             Self::Controlplane => "controlplane-server",
             Self::Noded => "noded-daemon",
+            Self::NodedJail => "noded-jail",
             Self::NodedKeeper => "noded-keeper",
             Self::Nodesim => "hack-nodesim",
         }

@@ -104,8 +104,9 @@ impl Node {
             .prefix("drover-e2e-")
             .tempdir_in(TMPFS)?;
         let programs = cluster.settings.programs.as_deref();
-        // keeper is beside noded.
+        // Both are found beside noded.
         Program::NodedKeeper.path(programs)?;
+        Program::NodedJail.path(programs)?;
         let node = Self {
             number,
             daemon: None,

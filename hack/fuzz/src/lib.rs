@@ -12,9 +12,11 @@
 //!
 //! Input: bytes. Output: a verdict, or a panic that is a bug in the decoder.
 
+mod artifacts;
 mod checkpoints;
 mod entries;
 mod frames;
+mod jail;
 mod jobs;
 mod journal;
 mod keeper;
@@ -25,9 +27,11 @@ mod segment;
 mod templates;
 mod verdict;
 
+pub use artifacts::{artifact_source, artifact_tar, artifact_zip};
 pub use checkpoints::{checkpoint, checkpoint_records};
 pub use entries::{log_entry, log_history, log_outcome};
 pub use frames::frame;
+pub use jail::jail_frame;
 pub use jobs::{job_document, job_file};
 pub use journal::{journal, journal_file};
 pub use keeper::{keeper_packet, keeper_plan, keeper_record, keeper_state, keeper_stream};
@@ -43,10 +47,14 @@ pub type Target = fn(&[u8]) -> Verdict;
 
 /// Every target by its name, which is also the name of its wrapper in `libfuzzer/`.
 pub const TARGETS: &[(&str, Target)] = &[
+    ("artifact_source", artifact_source),
+    ("artifact_tar", artifact_tar),
+    ("artifact_zip", artifact_zip),
     ("checkpoint", checkpoint),
     ("checkpoint_records", checkpoint_records),
     ("frame", frame),
     ("http_request", http_request),
+    ("jail_frame", jail_frame),
     ("job_document", job_document),
     ("job_file", job_file),
     ("journal", journal),

@@ -55,6 +55,9 @@ impl IdleHands {
             Effect::RetireAlloc { .. }
             | Effect::CancelPrepare { .. }
             | Effect::SignalTask { .. }
+            | Effect::FollowTemplates(_)
+            | Effect::RenderTemplates(_)
+            | Effect::RunChangeScript(_)
             | Effect::Append(_)
             | Effect::Connect { .. }
             | Effect::Disconnect { .. }

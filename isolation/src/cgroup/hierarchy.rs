@@ -14,6 +14,8 @@ use super::task::{TaskCgroup, TaskPath};
 
 /// Child of the base that keeper and pump move into.
 pub const SUPERVISOR: &str = "supervisor";
+/// Child of the base for the processes that handle foreign bytes for noded.
+pub const JAIL: &str = "jail";
 /// Child of the base that tasks live below.
 pub const TASKS: &str = "tasks";
 
@@ -83,6 +85,19 @@ impl Hierarchy {
         delegate(self.tasks.as_fd());
         self.controllers = subtree_control(self.tasks.as_fd(), &self.base.join(TASKS))?;
         Ok(())
+    }
+
+    /// Makes the cgroup [`JAIL`] beside the tasks when it is missing. Its limits need the
+    /// controllers of the base.
+    ///
+    /// # Errors
+    /// The directory could not be made.
+    pub fn open_jail(&self) -> Result<TaskCgroup, CgroupError> {
+        let path = self.base.join(JAIL);
+        let directory = make(self.directory.as_fd(), Path::new(JAIL), &path)?;
+        let controllers = subtree_control(self.directory.as_fd(), &self.base)?;
+        let mount = self.mount.path.clone();
+        Ok(TaskCgroup::new(mount, path, directory, controllers))
     }
 
     /// Makes the cgroup of a task, fresh: an empty one left by an earlier run is replaced. It must
@@ -214,6 +229,10 @@ impl Hierarchy {
     #[must_use]
     pub const fn controllers(&self) -> &ControllerSet {
         &self.controllers
+    }
+
+    pub(super) const fn tasks_directory(&self) -> &OwnedFd {
+        &self.tasks
     }
 
     /// Where cgroup v2 is mounted.

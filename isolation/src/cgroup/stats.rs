@@ -135,7 +135,7 @@ impl StatReader {
 }
 
 /// The value in a line `key value`.
-fn keyed(text: &str, key: &str) -> Option<u64> {
+pub(super) fn keyed(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         line.strip_prefix(key)?
             .strip_prefix(' ')?

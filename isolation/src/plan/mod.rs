@@ -3,8 +3,9 @@
 //! ```text
 //! clone3 (namespaces, cgroup)
 //!   -> signals, session, keyring        what must not be inherited
-//!   -> oom score, streams, limits       while still root on the host
+//!   -> processors, oom score, streams, limits   while still root on the host
 //!   -> network, cgroup namespace
+//!   -> volumes that stay connected with the host
 //!   -> mounts -> pivot                  everything by descriptor beneath the new root
 //!   -> host name, working directory
 //!   -> bounding set -> identity -> capabilities -> no new privileges -> seccomp
@@ -30,7 +31,7 @@ use crate::step::{NamespaceSource, Slot, Step};
 
 /// Versions of a [`Plan`] that this code applies. A plan has the lowest version that knows all its
 /// steps, so that an older keeper still starts what it can; a keeper refuses what it does not know.
-pub const PLAN_VERSIONS: RangeInclusive<u32> = 1..=2;
+pub const PLAN_VERSIONS: RangeInclusive<u32> = 1..=3;
 
 /// Everything between a clone and a running program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,6 +129,14 @@ pub enum PlanError {
         /// Largest.
         max: i64,
     },
+    /// A mount below a bind that sends its mounts to the host would cover the host's own files.
+    #[error("{} is inside {}, whose mounts the host sees, too", .inner.display(), .outer.display())]
+    InsideBidirectional {
+        /// What would be mounted.
+        inner: PathBuf,
+        /// The bind's place.
+        outer: PathBuf,
+    },
     /// The seccomp filter could not be compiled for this machine.
     #[error("cannot compile the seccomp profile")]
     Seccomp(#[source] seccompiler::BackendError),
@@ -149,6 +158,9 @@ pub fn plan(spec: &SandboxSpec) -> Result<Plan, PlanError> {
     steps.extend(network(spec)?);
     if spec.namespaces.contains(&Namespace::Cgroup) {
         steps.push(Step::NewCgroupNamespace);
+    }
+    if let Root::ReadOnlyHostView { binds, .. } = &spec.root {
+        steps.extend(root::taken(binds)?);
     }
     if spec.namespaces.contains(&Namespace::Mount) {
         steps.push(Step::PrivateMounts);
@@ -295,6 +307,11 @@ fn c_string(subject: &str, bytes: &[u8]) -> Result<CString, PlanError> {
         subject: subject.to_owned(),
         source,
     })
+}
+
+/// As many as a signed number of this size, for a message.
+fn count(value: usize) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 const fn forbids_new_privileges(spec: &SandboxSpec) -> bool {

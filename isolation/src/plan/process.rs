@@ -41,6 +41,9 @@ pub(super) fn inherited(spec: &SandboxSpec) -> Result<Vec<Step>, PlanError> {
         Step::OomScoreAdjust(spec.oom_score_adj),
         Step::StandardStreams,
     ];
+    if !spec.processors.is_empty() {
+        steps.push(Step::Processors(spec.processors.clone()));
+    }
     if spec.terminal == Terminal::StandardInput {
         steps.push(Step::ControllingTerminal);
     }

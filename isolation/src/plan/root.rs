@@ -9,14 +9,17 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::{PlanError, c_string};
-use crate::spec::{Access, Bind, Namespace, SandboxSpec, TaskLayout};
+use super::{PlanError, c_string, count};
+use crate::mounting::TAKEN_TREES_MAX;
+use crate::spec::{Access, Bind, Namespace, Propagation, SandboxSpec, TaskLayout};
 use crate::step::{FileSystem, Missing, MountFlags, Step};
 
 /// Size of /dev, which holds a few nodes.
 const DEV_BYTES: &str = "65536";
 /// Size of /dev/shm: the 64 MiB that container runtimes and Nomad agree on.
 const SHARED_MEMORY_BYTES: &str = "67108864";
+/// Tokens that noded keeps for the task.
+const PRIVATE: &str = "/private";
 /// Group that owns terminals on Debian and everywhere else (`tty`).
 const TERMINAL_GROUP: &str = "5";
 
@@ -98,16 +101,29 @@ pub(super) fn steps(spec: &SandboxSpec, view: &View<'_>) -> Result<Vec<Step>, Pl
     });
     steps.extend(dev(spec));
     steps.extend(proc_and_sys(spec));
+    check_bidirectional(binds, masked)?;
     // A volume may lie anywhere, also inside what was mounted above.
+    let mut taken = 0;
     for Bind {
         source,
         target,
         access,
+        propagation,
     } in binds
     {
+        let target = beneath("bind target", target)?;
+        if *propagation != Propagation::Private {
+            steps.push(Step::PlaceTree {
+                tree: taken,
+                target,
+                access: *access,
+            });
+            taken += 1;
+            continue;
+        }
         steps.push(Step::Bind {
             source: absolute("bind source", source)?,
-            target: beneath("bind target", target)?,
+            target,
             access: *access,
             missing: Missing::Fail,
         });
@@ -120,10 +136,56 @@ pub(super) fn steps(spec: &SandboxSpec, view: &View<'_>) -> Result<Vec<Step>, Pl
     }
     // Tokens that noded keeps for the task but the task must not read.
     steps.push(Step::Mask {
-        target: c"private".into(),
+        target: beneath("masked path", Path::new(PRIVATE))?,
     });
     steps.push(Step::PivotRoot);
     Ok(steps)
+}
+
+/// Steps that take the binds which stay connected with the host; before any mount is private.
+pub(super) fn taken(binds: &[Bind]) -> Result<Vec<Step>, PlanError> {
+    let connected = binds
+        .iter()
+        .filter(|bind| bind.propagation != Propagation::Private);
+    let steps: Vec<Step> = connected
+        .map(|bind| {
+            Ok(Step::TakeTree {
+                source: absolute("bind source", &bind.source)?,
+                propagation: bind.propagation,
+            })
+        })
+        .collect::<Result<_, PlanError>>()?;
+    if steps.len() > TAKEN_TREES_MAX {
+        return Err(PlanError::OutOfRange {
+            subject: "number of binds that stay connected with the host",
+            value: count(steps.len()),
+            min: 0,
+            max: count(TAKEN_TREES_MAX),
+        });
+    }
+    Ok(steps)
+}
+
+/// A mount below a bidirectional bind is one on the host, too. So nothing is mounted there later.
+fn check_bidirectional(binds: &[Bind], masked: &[PathBuf]) -> Result<(), PlanError> {
+    for (offset, outer) in binds.iter().enumerate() {
+        if outer.propagation != Propagation::Bidirectional {
+            continue;
+        }
+        let later = binds[offset + 1..].iter().map(|bind| bind.target.as_path());
+        let hidden = masked.iter().map(PathBuf::as_path);
+        let inner = later
+            .chain(hidden)
+            .chain([Path::new(PRIVATE)])
+            .find(|inner| inner.starts_with(&outer.target));
+        if let Some(inner) = inner {
+            return Err(PlanError::InsideBidirectional {
+                inner: inner.to_owned(),
+                outer: outer.target.clone(),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn dev(spec: &SandboxSpec) -> Vec<Step> {

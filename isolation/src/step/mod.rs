@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::capability::CapabilitySet;
 use crate::seccomp::Filter;
-use crate::spec::{Access, Namespace, Resource};
+use crate::spec::{Access, Namespace, Propagation, Resource};
 
 /// A descriptor that is passed beside the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -27,6 +27,8 @@ pub enum Slot {
     Network,
     /// A pidfd of the task whose namespaces are joined.
     Target,
+    /// The program, for a plan that executes it as `/proc/self/fd/N`. It closes at the execution.
+    Program,
 }
 
 /// One privileged action.
@@ -166,6 +168,25 @@ pub enum Step {
     /// This process becomes one that reaps orphans and forwards signals; a child of it, in a
     /// session of its own, takes the remaining steps. Since version 2 of a plan.
     Reaper,
+    /// Run on these processors, by number. The task may choose others. Since version 3.
+    Processors(Vec<u16>),
+    /// Hold a file or directory of the host while its mounts are still connected with the host's,
+    /// for a [`Step::PlaceTree`]. Since version 3.
+    TakeTree {
+        /// Absolute path on the host.
+        source: CString,
+        /// How it stays connected.
+        propagation: Propagation,
+    },
+    /// Show what a [`Step::TakeTree`] holds. Since version 3.
+    PlaceTree {
+        /// Which one: 0 is the first that was taken.
+        tree: u8,
+        /// Place in the task's root, made when missing.
+        target: CString,
+        /// Whether the task may write.
+        access: Access,
+    },
 }
 
 /// What a bind does when its source is not there.
@@ -237,6 +258,7 @@ impl Step {
     pub const fn since(&self) -> u32 {
         match self {
             Self::Reaper => 2,
+            Self::Processors(_) | Self::TakeTree { .. } | Self::PlaceTree { .. } => 3,
             _ => 1,
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{MountFlags, NamespaceSource, Step};
 use crate::seccomp::Filter;
-use crate::spec::{Access, Namespace};
+use crate::spec::{Access, Namespace, Propagation};
 use crate::step::Missing;
 
 /// One line, for people who read a plan.
@@ -38,6 +38,7 @@ impl fmt::Display for Step {
             Self::Reaper => {
                 f.write_str("PID 1: a reaper; its child goes on in a session of its own")
             }
+            Self::Processors(numbers) => write!(f, "processors: {numbers:?}"),
             Self::HostName(name) => write!(f, "host name: {}", name.to_string_lossy()),
             Self::WorkingDirectory(path) => {
                 write!(f, "working directory: {}", path.to_string_lossy())
@@ -65,6 +66,8 @@ impl fmt::Display for Step {
             | Self::Symlink { .. }
             | Self::Mask { .. }
             | Self::ReadOnly { .. }
+            | Self::TakeTree { .. }
+            | Self::PlaceTree { .. }
             | Self::PivotRoot => self.fmt_mount(f),
         }
     }
@@ -76,23 +79,6 @@ impl Step {
         match self {
             Self::PrivateMounts => f.write_str("mounts: private from here"),
             Self::OpenRoot { source } => write!(f, "root: {}", source.to_string_lossy()),
-            Self::Bind {
-                source,
-                target,
-                access,
-                missing,
-            } => {
-                let (source, target) = (source.to_string_lossy(), target.to_string_lossy());
-                let access = match access {
-                    Access::ReadOnly => "read-only",
-                    Access::ReadWrite => "read-write",
-                };
-                let missing = match missing {
-                    Missing::Fail => "",
-                    Missing::Skip => ", if there",
-                };
-                write!(f, "bind: {source} at /{target}, {access}{missing}")
-            }
             Self::Mount {
                 file_system,
                 target,
@@ -132,9 +118,57 @@ impl Step {
             Self::ReadOnly { target } => {
                 write!(f, "read-only: /{}, if there", target.to_string_lossy())
             }
+            Self::Bind { .. } | Self::TakeTree { .. } | Self::PlaceTree { .. } => self.fmt_bind(f),
             Self::PivotRoot => f.write_str("pivot: root becomes /, host detached"),
             other => write!(f, "{other:?}"),
         }
+    }
+
+    /// What of the host is shown.
+    fn fmt_bind(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bind {
+                source,
+                target,
+                access,
+                missing,
+            } => {
+                let (source, target) = (source.to_string_lossy(), target.to_string_lossy());
+                let access = access_name(*access);
+                let missing = match missing {
+                    Missing::Fail => "",
+                    Missing::Skip => ", if there",
+                };
+                write!(f, "bind: {source} at /{target}, {access}{missing}")
+            }
+            Self::TakeTree {
+                source,
+                propagation,
+            } => {
+                let propagation = match propagation {
+                    Propagation::Private => "private",
+                    Propagation::HostToTask => "later mounts of the host are seen",
+                    Propagation::Bidirectional => "later mounts travel both ways",
+                };
+                write!(f, "take: {}, {propagation}", source.to_string_lossy())
+            }
+            Self::PlaceTree {
+                tree,
+                target,
+                access,
+            } => {
+                let (target, access) = (target.to_string_lossy(), access_name(*access));
+                write!(f, "place: taken {tree} at /{target}, {access}")
+            }
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
+const fn access_name(access: Access) -> &'static str {
+    match access {
+        Access::ReadOnly => "read-only",
+        Access::ReadWrite => "read-write",
     }
 }
 

@@ -11,7 +11,7 @@ mod signals;
 pub(crate) use self::clone3::{Born, clone3};
 pub(crate) use self::exec::{ExecVectors, execve, execve_descriptor};
 pub(crate) use self::fork::{Forked, fork};
-pub(crate) use self::mount::mount_setattr;
+pub(crate) use self::mount::{mount_setattr, receive_only};
 pub(crate) use self::process::{
     close_all_but, close_on_exec_from, exit_now, install_filter, join_new_session_keyring,
     landlock_abi, normal_scheduler, seccomp_action_available, set_groups, set_identity,

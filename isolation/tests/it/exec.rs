@@ -4,7 +4,9 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::symlink;
 
-use isolation::{Access, Bind, Descriptors, Network, Root, SandboxSpec, Slot, SpawnError};
+use isolation::{
+    Access, Bind, Descriptors, Network, Propagation, Root, SandboxSpec, Slot, SpawnError,
+};
 
 use crate::fixture::{Fixture, below, start_with};
 
@@ -255,6 +257,7 @@ fn volumes_are_shown_where_the_job_wants_them() {
         source,
         target: target.into(),
         access,
+        propagation: Propagation::Private,
     };
     binds.push(bind(volume.path().to_owned(), "/srv/in", Access::ReadOnly));
     binds.push(bind(
@@ -290,6 +293,7 @@ fn masked_places_are_empty_whatever_shows_them() {
         source: volume.path().to_owned(),
         target: "/in".into(),
         access: Access::ReadWrite,
+        propagation: Propagation::Private,
     });
     masked.extend(["/in/dir", "/in/key", "/etc/passwd", "/in/missing"].map(Into::into));
     assert_eq!(fixture.run(&spec).success(), "0\ndata\n0\n");
@@ -308,6 +312,7 @@ fn a_missing_volume_is_named_in_the_failure() {
         source: "/no/such/volume".into(),
         target: "/data".into(),
         access: Access::ReadOnly,
+        propagation: Propagation::Private,
     });
     let outcome = fixture.run(&spec);
     let failure = outcome.failure.expect("a failed step");

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use isolation::{
     Access, CapabilitySet, Exec, FileSystem, Filter, Instruction, Missing, MountFlags, Namespace,
-    NamespaceSource, PidNamespace, Plan, Resource, Slot, Step,
+    NamespaceSource, PidNamespace, Plan, Propagation, Resource, Slot, Step,
 };
 
 fn text(text: &str) -> CString {
@@ -143,6 +143,46 @@ fn the_bytes_of_what_version_2_brought_are_frozen() {
     insta::assert_snapshot!(hex(&plan));
 }
 
+fn steps_of_version_3() -> Vec<Step> {
+    vec![
+        Step::Processors(vec![0, 300]),
+        Step::TakeTree {
+            source: text("/s"),
+            propagation: Propagation::Private,
+        },
+        Step::TakeTree {
+            source: text("/s"),
+            propagation: Propagation::HostToTask,
+        },
+        Step::TakeTree {
+            source: text("/s"),
+            propagation: Propagation::Bidirectional,
+        },
+        Step::PlaceTree {
+            tree: 2,
+            target: text("t"),
+            access: Access::ReadOnly,
+        },
+    ]
+}
+
+#[test]
+fn the_bytes_of_what_version_3_brought_are_frozen() {
+    let plan = Plan {
+        version: 3,
+        namespaces: Vec::new(),
+        pid_namespace: PidNamespace::New,
+        slots: Vec::new(),
+        steps: steps_of_version_3(),
+        exec: Exec {
+            candidates: Vec::new(),
+            argv: Vec::new(),
+            env: Vec::new(),
+        },
+    };
+    insta::assert_snapshot!(hex(&plan));
+}
+
 /// The encoded plan in lines of 32 bytes; it is read again on the way.
 fn hex(plan: &Plan) -> String {
     let bytes = postcard::to_stdvec(plan).expect("encoded");
@@ -163,11 +203,11 @@ fn hex(plan: &Plan) -> String {
 #[test]
 fn cut_or_changed_bytes_are_an_error_or_another_plan_and_never_a_panic() {
     let plan = Plan {
-        version: 2,
+        version: 3,
         namespaces: Vec::new(),
         pid_namespace: PidNamespace::Keeper,
         slots: Vec::new(),
-        steps: [every_step(), vec![Step::Reaper]].concat(),
+        steps: [every_step(), vec![Step::Reaper], steps_of_version_3()].concat(),
         exec: Exec {
             candidates: Vec::new(),
             argv: Vec::new(),

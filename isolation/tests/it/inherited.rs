@@ -162,3 +162,38 @@ fn a_terminal_becomes_the_sessions_own() {
         Some(0)
     );
 }
+
+#[test]
+fn a_task_starts_on_the_processors_that_it_is_given() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let allowed = |spec: &SandboxSpec| {
+        let outcome = fixture.run(spec);
+        outcome.success().trim().to_owned()
+    };
+    let script = "sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status";
+    let all = allowed(&fixture.exec(script));
+    let first: u16 = all
+        .split([',', '-'])
+        .next()
+        .and_then(|number| number.parse().ok())
+        .expect("a number");
+    for spec in [fixture.exec(script), fixture.raw_exec(script)] {
+        let spec = SandboxSpec {
+            processors: vec![first],
+            ..spec
+        };
+        assert_eq!(allowed(&spec), first.to_string());
+    }
+    if all == first.to_string() {
+        eprintln!("skipped: needs more than one processor");
+    }
+    // One that no host has.
+    let spec = SandboxSpec {
+        processors: vec![u16::MAX],
+        ..fixture.exec("true")
+    };
+    let failure = fixture.run(&spec).failure.expect("a failed step");
+    assert!(failure.contains("(processors: [65535])"), "{failure}");
+}

@@ -10,6 +10,7 @@ mod fixture;
 mod frozen;
 mod inherited;
 mod plans;
+mod propagation;
 mod raw_exec;
 mod reaper;
 mod scratch;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use isolation::{
     Access, Bind, ExecInto, FirstProcess, Identity, Namespace, Network, NewPrivileges, Plan,
-    PlanError, Root, SandboxSpec, SeccompProfile, Step, TaskLayout, Terminal, plan, plan_exec_into,
+    PlanError, Propagation, Root, SandboxSpec, SeccompProfile, Step, TaskLayout, Terminal, plan,
+    plan_exec_into,
 };
 
 fn layout() -> TaskLayout {
@@ -202,10 +203,115 @@ fn a_bind_may_neither_climb_nor_cover_the_root() {
             source: PathBuf::from("/srv"),
             target: PathBuf::from(target),
             access: Access::ReadWrite,
+            propagation: Propagation::Private,
         });
         assert!(
             matches!(plan(&spec), Err(PlanError::RelativePath { .. })),
             "{target}"
         );
     }
+}
+
+/// A volume at `target`.
+fn volume(target: &str, propagation: Propagation) -> Bind {
+    Bind {
+        source: PathBuf::from("/srv"),
+        target: PathBuf::from(target),
+        access: Access::ReadOnly,
+        propagation,
+    }
+}
+
+fn with_binds(added: &[Bind], hidden: &[&str]) -> Result<Plan, PlanError> {
+    let mut spec = exec();
+    let Root::ReadOnlyHostView { binds, masked, .. } = &mut spec.root else {
+        unreachable!()
+    };
+    binds.extend_from_slice(added);
+    masked.extend(hidden.iter().map(PathBuf::from));
+    plan(&spec)
+}
+
+#[test]
+fn a_connected_volume_is_taken_before_mounts_are_private() {
+    let binds = [
+        volume("/first", Propagation::HostToTask),
+        volume("/own", Propagation::Private),
+        volume("/second", Propagation::Bidirectional),
+    ];
+    let plan = with_binds(&binds, &[]).expect("a plan");
+    assert_eq!(plan.version, 3);
+    let text = plan.to_string();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.get(4..))
+        .filter(|line| {
+            ["take", "place", "mounts: private", "bind: /srv"]
+                .iter()
+                .any(|word| line.starts_with(word))
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "take: /srv, later mounts of the host are seen",
+            "take: /srv, later mounts travel both ways",
+            "mounts: private from here",
+            "place: taken 0 at /first, read-only",
+            "bind: /srv at /own, read-only",
+            "place: taken 1 at /second, read-only",
+        ]
+    );
+}
+
+#[test]
+fn nothing_is_mounted_below_a_bidirectional_volume() {
+    let outer = volume("/data", Propagation::Bidirectional);
+    let inner = volume("/data/sub", Propagation::Private);
+    for (binds, hidden, refused) in [
+        (vec![outer.clone(), inner.clone()], vec![], true),
+        (vec![inner, outer.clone()], vec![], false),
+        (vec![outer.clone()], vec!["/data/key"], true),
+        (vec![outer.clone()], vec!["/database"], false),
+        (
+            vec![volume("/private", Propagation::Bidirectional)],
+            vec![],
+            true,
+        ),
+        (
+            vec![volume("/data", Propagation::HostToTask)],
+            vec!["/data/key"],
+            false,
+        ),
+        (vec![outer.clone(), outer], vec![], true),
+    ] {
+        let found = with_binds(&binds, &hidden);
+        let inside = matches!(found, Err(PlanError::InsideBidirectional { .. }));
+        assert_eq!(inside, refused, "{binds:?} {hidden:?}: {found:?}");
+        assert_eq!(found.is_err(), refused, "{found:?}");
+    }
+    let many: Vec<Bind> = (0..17)
+        .map(|number| volume(&format!("/{number}"), Propagation::HostToTask))
+        .collect();
+    with_binds(&many[..16], &[]).expect("sixteen fit");
+    let error = with_binds(&many, &[]).expect_err("too many");
+    assert!(matches!(error, PlanError::OutOfRange { .. }), "{error}");
+}
+
+#[test]
+fn a_task_starts_on_its_processors_and_a_newer_keeper_is_needed_for_it() {
+    let spec = SandboxSpec {
+        processors: vec![1, 3],
+        ..exec()
+    };
+    let plan = plan(&spec).expect("a plan");
+    assert_eq!(plan.version, 3);
+    assert!(plan.to_string().contains("processors: [1, 3]"));
+    let request = ExecInto {
+        command: "ls".to_owned(),
+        args: Vec::new(),
+        terminal: Terminal::None,
+    };
+    let second = plan_exec_into(&spec, &request).expect("a plan");
+    assert!(second.steps.contains(&Step::Processors(vec![1, 3])));
 }

@@ -123,7 +123,7 @@ impl Table {
             return removed;
         };
         // A port has another target, or the table is not there.
-        let present = self.elements()?;
+        let present = self.elements()?.unwrap_or_default();
         let rest: Vec<Element> = elements
             .into_iter()
             .filter(|element| present.binary_search(element).is_ok())
@@ -139,14 +139,22 @@ impl Table {
     /// # Errors
     /// nft is missing or refused, or somebody added elements that are no mappings.
     pub fn list(&self) -> Result<Vec<Mapping>, TableError> {
-        let mut mappings: Vec<Mapping> = self
-            .elements()?
-            .into_iter()
-            .map(|element| element.mapping)
-            .collect();
+        Ok(self.look()?.unwrap_or_default())
+    }
+
+    /// As [`Self::list`]; `None` where the table is not there.
+    ///
+    /// # Errors
+    /// As [`Self::list`].
+    pub fn look(&self) -> Result<Option<Vec<Mapping>>, TableError> {
+        let Some(elements) = self.elements()? else {
+            return Ok(None);
+        };
+        let elements = elements.into_iter();
+        let mut mappings: Vec<Mapping> = elements.map(|element| element.mapping).collect();
         mappings.sort_unstable();
         mappings.dedup();
-        Ok(mappings)
+        Ok(Some(mappings))
     }
 
     /// Removes the table with its rules and mappings. An absent table is gone already.
@@ -157,14 +165,15 @@ impl Table {
         self.apply("remove all", &rules::delete(&self.layout))
     }
 
-    /// The elements of the maps, sorted.
-    fn elements(&self) -> Result<Vec<Element>, TableError> {
+    /// The elements of the maps, sorted; `None` where the table is not there.
+    fn elements(&self) -> Result<Option<Vec<Element>>, TableError> {
         const OPERATION: &str = "list ports";
         let table = self.layout.table();
         match nft::describe(&["list", "table", "inet", &table]) {
             Ok(Answer::Done(text)) => listing::elements(&self.layout, &text)
+                .map(Some)
                 .map_err(|reason| TableError::Malformed { table, reason }),
-            Ok(Answer::Refused(reason)) if reason.contains(ABSENT) => Ok(Vec::new()),
+            Ok(Answer::Refused(reason)) if reason.contains(ABSENT) => Ok(None),
             Ok(Answer::Refused(reason)) => Err(self.refused(OPERATION, reason)),
             Err(source) => Err(self.failed(OPERATION, source)),
         }

@@ -15,6 +15,7 @@ use noded_keeper::paths::RuntimePaths;
 use parking_lot::Mutex;
 use protocol_transport::{BindError, Endpoint, EndpointConfig, Identity, Limits, Role};
 use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinSet;
 
 use crate::alloc_dir::{AllocDirError, AllocRoot};
 use crate::calls::CallServer;
@@ -22,18 +23,22 @@ use crate::clock::{Clock, HostClock};
 use crate::config::{Config, LiveConfig};
 use crate::custody::{CustodyError, NodeLock};
 use crate::data_dir::{self, DataDirError};
-use crate::executor::{Executor, SandboxStore};
+use crate::disk_watch;
+use crate::executor::{Executor, HostParts, SandboxStore};
 use crate::file_io::FileIo;
 use crate::fingerprint::{HostError, fingerprint, last, refresh, runtime};
 use crate::identity::{self, IdentityError, NodeIdentity};
 use crate::input::Input;
+use crate::jail::{Jail, JailOpenError};
 use crate::journal::{Journal, JournalError};
 use crate::keeper_events;
 use crate::keeper_link::{self, LinkError};
 use crate::networks::{self, Availability, Networks};
+use crate::oom_watch;
 use crate::reach::Reach;
 use crate::session::SessionContext;
 use crate::shell::{INPUTS_MAX, Shell, ShellError};
+use crate::template_watch::look_at_files;
 use crate::upkeep::{Caretaker, Surroundings};
 
 /// How long servers may take to hear that we go; a dead one never does.
@@ -86,6 +91,9 @@ pub enum DaemonError {
     /// The addresses of allocations' networks.
     #[error("the subnet of allocations")]
     Subnet(#[source] netns::LayoutError),
+    /// The children that handle foreign bytes.
+    #[error("noded-jail")]
+    Jail(#[source] JailOpenError),
     /// keeper.
     #[error("keeper")]
     Keeper(#[source] LinkError),
@@ -141,6 +149,10 @@ pub async fn run(
     let identity =
         NodeIdentity::load_or_create(&config.node_dir()).map_err(DaemonError::Identity)?;
     let _lock = NodeLock::take(&config.node_dir()).map_err(DaemonError::Lock)?;
+    if let Err(error) = allocs.drop_all_staging() {
+        let error = protocol_error_chain::chain(&error);
+        tracing::warn!(%error, "staging directories of artifacts are left");
+    }
     let boot_id = BootId(identity::boot_id().map_err(DaemonError::Identity)?);
     let io = FileIo::start().map_err(DaemonError::FileIo)?;
     // Before looking around: a cgroup that keeper made has no controller until it is given some.
@@ -157,6 +169,7 @@ pub async fn run(
 
     let (executor, kept) = open_executor(&live, allocs, hierarchy, networks, &inputs).await?;
     let node = first_facts(&config, found, &restored);
+    let _watches = watch_host(&executor, &node, &inputs);
     let engine = io.engine();
     let seed = identity::random().map_err(DaemonError::Identity)?;
     let reach = Arc::new(Reach {
@@ -202,6 +215,22 @@ pub async fn run(
     ended
 }
 
+/// Starts to look at what tasks use, and at what other programs may change; dropping the answer ends
+/// it.
+fn watch_host(
+    executor: &Arc<Executor>,
+    node: &protocol_model::Node,
+    inputs: &mpsc::Sender<Input>,
+) -> JoinSet<()> {
+    executor.count_cores(node);
+    let mut watches = JoinSet::new();
+    watches.spawn(oom_watch::watch(Arc::clone(executor), inputs.clone()));
+    watches.spawn(disk_watch::watch(Arc::clone(executor), inputs.clone()));
+    watches.spawn(look_at_files(Arc::downgrade(executor), inputs.clone()));
+    watches.spawn(networks::look_after(Arc::clone(executor)));
+    watches
+}
+
 /// keeper and whoever asks it; and what it has in custody.
 async fn open_executor(
     config: &LiveConfig,
@@ -212,6 +241,7 @@ async fn open_executor(
 ) -> Result<(Arc<Executor>, Vec<KeptRun>), DaemonError> {
     let now = config.now();
     let launch = launch(&now)?;
+    let jail = Jail::open(&now.jail_binary, &hierarchy).map_err(DaemonError::Jail)?;
     let mut opened = keeper_link::open(&launch)
         .await
         .map_err(DaemonError::Keeper)?;
@@ -223,15 +253,15 @@ async fn open_executor(
         source,
     })?;
     let keeper = keeper_link::start(launch, opened, keeper_inputs(inputs.clone()));
-    let executor = Executor::new(
-        config.clone(),
+    let parts = HostParts {
         allocs,
         hierarchy,
         keeper,
         sandboxes,
         networks,
-        inputs,
-    );
+        jail,
+    };
+    let executor = Executor::new(config.clone(), parts, inputs);
     Ok((Arc::new(executor), kept))
 }
 

@@ -57,6 +57,7 @@ impl Hands for Executor {
     }
 
     fn on_facts(&self, before: &Node, now: &Node) {
+        self.count_cores(now);
         let config = self.config.now();
         runtime::tell(&config.run_dir, Some(before), now);
         let (directory, facts) = (config.node_dir(), now.clone());

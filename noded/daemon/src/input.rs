@@ -36,8 +36,8 @@ pub enum Input {
     LaneDone {
         /// The lane.
         lane: Lane,
-        /// The run, where the effect was its preparation.
-        prepared: Option<RunKey>,
+        /// The run, where the effect was one that can be interrupted.
+        interruptible: Option<RunKey>,
     },
     /// What the host is now; or why it cannot run tasks any more.
     Looked(Result<Box<Node>, String>),
@@ -45,6 +45,10 @@ pub enum Input {
     Reconfigured(Arc<Config>),
     /// How full the disk with allocations is.
     DiskMeasured(DiskUse),
+    /// The bytes that the directories of allocations occupy.
+    DisksMeasured(Vec<(AllocId, u64)>),
+    /// The kernel killed a process of each of these runs for want of memory.
+    OomKills(Vec<RunKey>),
     /// A question or command of a call.
     Ask(Question),
 }
@@ -59,7 +63,11 @@ impl Input {
             Self::Event(Event::Leases(_)) => "leases",
             Self::Keeper(_) => "keeper",
             Self::LaneDone { .. } => "lane",
-            Self::Looked(_) | Self::Reconfigured(_) | Self::DiskMeasured(_) => "upkeep",
+            Self::Looked(_)
+            | Self::Reconfigured(_)
+            | Self::DiskMeasured(_)
+            | Self::DisksMeasured(_) => "upkeep",
+            Self::OomKills(_) => "kills",
             Self::Ask(_) => "question",
         }
     }

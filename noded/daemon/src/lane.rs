@@ -13,13 +13,14 @@
 //! An allocation that waits for ever for an answer is worse than one that failed: nobody looks at
 //! it, and nothing replaces it.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures::FutureExt;
 use noded_core::effect::{AllocHook, TaskHook};
-use noded_core::event::{AllocEvent, Recovery, RunEvent};
+use noded_core::event::{AllocEvent, Recovery, RunEvent, ScriptEnd};
 use noded_core::{Effect, Event, RunKey};
 use protocol_model::TaskEventKind;
 
@@ -103,6 +104,28 @@ fn fallback(effect: Effect, message: &str) -> Fallback {
             run: prepare.run,
         }]),
         Effect::StartTask(start) => Fallback::Kill { run: start.run },
+        // The next noded compares the files.
+        Effect::FollowTemplates(work) => {
+            Fallback::Tell(vec![told(&work.run, TaskEventKind::Template, message)])
+        }
+        Effect::RenderTemplates(work) => Fallback::Tell(vec![
+            told(&work.run, TaskEventKind::Template, message),
+            Event::Run {
+                run: work.run,
+                event: RunEvent::TemplatesRendered {
+                    changed: BTreeSet::new(),
+                },
+            },
+        ]),
+        Effect::RunChangeScript(script) => Fallback::Tell(vec![Event::Run {
+            run: script.run,
+            event: RunEvent::ScriptEnded {
+                offset: script.offset,
+                end: ScriptEnd::Failed {
+                    message: message_owned(),
+                },
+            },
+        }]),
         Effect::SignalTask { run, signal: _ } => {
             Fallback::Tell(vec![told(&run, TaskEventKind::Signaling, message)])
         }
@@ -196,6 +219,7 @@ mod tests {
             user: String::new(),
             environment: BTreeMap::new(),
             network: TaskNetwork::default(),
+            volume_mounts: Vec::new(),
         }))
     }
 

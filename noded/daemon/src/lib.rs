@@ -17,6 +17,7 @@
 //!   asks, brings [`calls`] (logs, files, exec, restart, signal, stats).
 //! - [`executor`] does what an allocation needs, one effect at a time per allocation; [`drivers`]
 //!   say how their tasks are run; [`keeper_link`] is its way to the process that owns the tasks.
+//! - [`jail`] starts a confined child for each piece of work on foreign bytes (templates).
 //! - The loop knows these three as [`session::Outside`], [`hands::Hands`] and [`journal::Records`]:
 //!   a process that simulates many nodes has others.
 //! - [`journal`] is what survives; [`identity`] who we are; [`fingerprint`] what the host is.
@@ -33,6 +34,7 @@ pub mod config;
 pub mod custody;
 pub mod daemon;
 pub mod data_dir;
+mod disk_watch;
 pub mod drivers;
 pub mod executor;
 pub mod file_io;
@@ -41,16 +43,19 @@ pub mod fingerprint;
 pub mod hands;
 pub mod identity;
 pub mod input;
+pub mod jail;
 pub mod journal;
 pub mod keeper_events;
 pub mod keeper_link;
 mod lane;
 mod leases;
 pub mod networks;
+mod oom_watch;
 pub mod os_signal;
 mod poll_fd;
 pub mod reach;
 pub mod session;
 pub mod shell;
 pub mod template;
+mod template_watch;
 pub mod upkeep;

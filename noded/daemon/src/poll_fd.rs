@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// A descriptor that the runtime polls for reading and writing.
@@ -10,10 +11,18 @@ use tokio::io::unix::AsyncFd;
 /// # Errors
 /// Where it cannot be polled.
 pub(crate) fn poll(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    poll_for(descriptor, Interest::READABLE | Interest::WRITABLE)
+}
+
+/// A descriptor that the runtime polls for something else.
+///
+/// # Errors
+/// Where it cannot be polled.
+pub(crate) fn poll_for(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     #[expect(
         deprecated,
         reason = "its successor is `unsafe` for types whose descriptor may change; an OwnedFd's \
                   never does"
     )]
-    AsyncFd::new(descriptor)
+    AsyncFd::with_interest(descriptor, interest)
 }

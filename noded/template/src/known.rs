@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// The data that one rendering reads.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Known {
     /// The task's environment, read by `env`.
     pub environment: BTreeMap<String, String>,
@@ -27,7 +29,7 @@ pub struct Known {
 }
 
 /// A moment: seconds since 1970 in UTC and nanoseconds of the second.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Time {
     /// Seconds since 1970-01-01T00:00:00Z.
     pub seconds: i64,
@@ -36,7 +38,7 @@ pub struct Time {
 }
 
 /// The place of a variable; of a list, `path` is the prefix.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct VariableId {
     /// Its path: `nomad/jobs/web`.
     pub path: String,
@@ -53,7 +55,7 @@ impl fmt::Display for VariableId {
 }
 
 /// A variable with its items.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variable {
     /// Its path.
     pub path: String,
@@ -68,7 +70,7 @@ pub struct Variable {
 }
 
 /// One question for the instances of a service.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ServiceQuery {
     /// The service's name.
     pub name: String,
@@ -79,7 +81,7 @@ pub struct ServiceQuery {
 }
 
 /// A selection of instances: the same key gives the same ones while they exist.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Choice {
     /// The number of instances.
     pub count: u32,
@@ -88,7 +90,7 @@ pub struct Choice {
 }
 
 /// One registered instance of a service.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
     /// The registration's id.
     pub id: String,
@@ -111,7 +113,7 @@ pub struct Instance {
 }
 
 /// A service's name with the tags of all its instances.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registration {
     /// The service's name.
     pub name: String,
@@ -120,7 +122,7 @@ pub struct Registration {
 }
 
 /// Data that a template needs and that is not known.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Dependency {
     /// A file, by the path that the template gives.
     File(String),

@@ -60,7 +60,7 @@ impl<'a> Delimiters<'a> {
 }
 
 /// The result of a field that a map does not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum MissingKey {
     /// The zero value: an empty text of a map of texts, `<no value>` of any other map.
     Zero,

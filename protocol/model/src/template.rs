@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::canonical::defaults;
 use crate::choice::{UnknownChoice, closed_choice};
 use crate::duration;
 use crate::nullable;
@@ -79,6 +80,24 @@ impl Template {
         self.embedded_tmpl.as_deref().unwrap_or_default()
     }
 
+    /// The signal of change mode `signal`; `SIGHUP` where nothing is said.
+    pub fn change_signal(&self) -> &str {
+        let signal = self.change_signal.as_deref();
+        signal
+            .filter(|signal| !signal.is_empty())
+            .unwrap_or("SIGHUP")
+    }
+
+    /// The longest random wait before acting on a change.
+    pub fn splay(&self) -> Duration {
+        self.splay.unwrap_or(defaults::TEMPLATE_SPLAY)
+    }
+
+    /// Whether changes after the first rendering count for nothing.
+    pub fn is_rendered_once(&self) -> bool {
+        self.once.unwrap_or(false)
+    }
+
     /// Where the result goes.
     pub fn dest_path(&self) -> &str {
         self.dest_path.as_deref().unwrap_or_default()
@@ -117,6 +136,13 @@ pub struct ChangeScript {
     pub timeout: Option<Duration>,
     /// Whether the task is killed when the program fails.
     pub fail_on_error: Option<bool>,
+}
+
+impl ChangeScript {
+    /// How long it may take.
+    pub fn timeout(&self) -> Duration {
+        self.timeout.unwrap_or(defaults::CHANGE_SCRIPT_TIMEOUT)
+    }
 }
 
 /// How long changes are collected before a template is rendered.

@@ -16,7 +16,7 @@ use crate::running::{PATIENCE, has_root, script};
 
 /// The member of the network that the node is, behind one server.
 const NODE: usize = 1;
-const ALLOCS: usize = 20;
+const ALLOCS: usize = 50;
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// Answers every connection with the number of its allocation.
 const ANSWERS: &str = "exec python3 -c \"
@@ -157,6 +157,14 @@ async fn bridge_allocations_keep_exactly_their_ports_over_a_killed_noded() -> an
     node.kill()?;
     node.start_again_in(&cluster)?;
     node.wait_ready(&cluster).await?;
+    must_answer(&cluster).await?;
+    assert_eq!(Census::of(&cluster, &node)?, all, "{}", node.log_end());
+
+    // A reload of the host's firewall takes the node's table with it.
+    let flushed = cluster.net()?.inside(NODE, || {
+        Command::new("nft").args(["flush", "ruleset"]).status()
+    })??;
+    ensure!(flushed.success(), "nft: {flushed}");
     must_answer(&cluster).await?;
     assert_eq!(Census::of(&cluster, &node)?, all, "{}", node.log_end());
 

@@ -124,6 +124,23 @@ const NFT: &[&[u8]] = &[
     b",",
 ];
 
+/// Parts of sources.
+const SOURCE: &[&[u8]] = &[
+    b"git::",
+    b"hg::",
+    b"://",
+    b"//",
+    b"..",
+    b"@",
+    b":",
+    b"?ref=",
+    b"&archive=",
+    b"%2F",
+    b"-",
+    b"github.com/",
+    b"\ndepth=",
+];
+
 /// Parts of templates.
 const TEMPLATE: &[&[u8]] = &[
     b"{{",
@@ -180,6 +197,9 @@ macro_rules! targets {
 }
 
 targets! {
+    no_text_upsets_the_parser_of_sources: artifact_source, seeds::artifact_sources(), SOURCE;
+    no_stream_upsets_the_reader_of_tar: artifact_tar, seeds::artifact_tars(), &[b"../", b"ustar"];
+    no_file_upsets_the_reader_of_zip: artifact_zip, seeds::artifact_zips(), &[b"../", b"PK"];
     no_bytes_upset_the_frame_codec: frame, seeds::frames(), &[];
     no_bytes_upset_the_messages: wire_message, seeds::messages(), &[];
     no_bytes_upset_the_log: log_entry, seeds::entries(), JSON;
@@ -192,6 +212,7 @@ targets! {
     no_json_upsets_the_job_model: job_document, seeds::job_documents(), JSON;
     no_text_upsets_the_templates: template, seeds::templates(), TEMPLATE;
     no_request_upsets_the_server: http_request, seeds::requests(), JSON;
+    no_bytes_upset_the_frames_of_jail_children: jail_frame, seeds::jail_frames(), &[];
     no_packet_upsets_keeper: keeper_packet, seeds::packets(), &[];
     no_plan_upsets_keeper: keeper_plan, seeds::plans(), &[];
     no_record_upsets_the_next_keeper: keeper_record, seeds::records(), &[];

@@ -160,7 +160,11 @@ impl World {
             Effect::StopTask { run, .. } => self.end_run(run, ExitStatus::Code(0)),
             Effect::KillTask { run } => self.end_run(run, ExitStatus::Signal(9)),
             Effect::ReleaseRun { run } => return self.host.keeper.release(&run),
-            Effect::Append(_)
+            // Its jobs have no templates that change.
+            Effect::FollowTemplates(_)
+            | Effect::RenderTemplates(_)
+            | Effect::RunChangeScript(_)
+            | Effect::Append(_)
             | Effect::CancelPrepare { .. }
             | Effect::SignalTask { .. }
             | Effect::RetireAlloc { .. } => return,

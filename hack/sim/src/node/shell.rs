@@ -273,7 +273,9 @@ impl World {
                 self.nodes[ix as usize].keeper.release(&run);
                 None
             }
-            Effect::SignalTask { .. } | Effect::RetireAlloc { .. } => None,
+            Effect::SignalTask { .. } | Effect::FollowTemplates(_) | Effect::RetireAlloc { .. } => {
+                None
+            }
             other => {
                 self.unmodelled(&format!("{:?}", other.lane()));
                 None

@@ -12,7 +12,7 @@ const GOLDEN: Rule = Rule {
 };
 
 /// Crates with a format of their own: each version has a folder `tests/golden/vN` of `.bin` files.
-const FORMAT_CRATES: &[&str] = &["protocol/wire", "noded/keeper"];
+const FORMAT_CRATES: &[&str] = &["protocol/wire", "noded/keeper", "noded/jail"];
 
 /// Checks that each crate with a format has frozen bytes, and that no version's folder is empty.
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {

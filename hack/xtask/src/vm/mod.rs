@@ -37,6 +37,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("controlplane-server", "controlplane"),
     ("controlplane-cli", "drover"),
     ("noded-daemon", "noded"),
+    ("noded-jail", "noded-jail"),
     ("noded-keeper", "noded-keeper"),
 ];
 const NEEDED: &[&str] = &["qemu-system-x86_64", "mmdebstrap", "mke2fs", "strip"];
@@ -53,7 +54,7 @@ pub(crate) enum Priority {
 /// What to do with the guest.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
-    /// A folder with the four programs; built (without optimization) when there is none.
+    /// A folder with the five programs; built (without optimization) when there is none.
     pub(crate) binaries: Option<PathBuf>,
     /// Only tests whose name contains this.
     pub(crate) only: Option<String>,

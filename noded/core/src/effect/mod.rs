@@ -24,7 +24,10 @@ pub use alloc::AllocHook;
 pub use session::{
     DisconnectReason, Hello, ServerChoice, SessionMessage, StatusBatch, SyncPart, UpdateClass, Wish,
 };
-pub use task::{PrepareTask, PreparedArtifact, PreparedTemplate, StartTask, TaskHook, TaskNetwork};
+pub use task::{
+    ChangeScriptRun, PrepareTask, PreparedArtifact, PreparedTemplate, Rendering, StartTask,
+    TaskHook, TaskNetwork,
+};
 
 /// How safe every journal record issued before an effect must be before the effect is executed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -197,6 +200,18 @@ pub enum Effect {
         /// The signal's name.
         signal: String,
     },
+    /// The run is alive: look at the files that its templates read until it is released, and tell
+    /// of changes with [`RunEvent::TemplatesChanged`](crate::event::RunEvent::TemplatesChanged). A
+    /// template that this daemon has not rendered is compared with its file first; a difference is
+    /// a change. No other answer.
+    FollowTemplates(Box<PrepareTask>),
+    /// Render those templates that are to be rendered anew, and write those whose text differs from
+    /// their file. Answer:
+    /// [`RunEvent::TemplatesRendered`](crate::event::RunEvent::TemplatesRendered).
+    RenderTemplates(Box<PrepareTask>),
+    /// Run a program inside the task. Nothing waits behind it; answer:
+    /// [`RunEvent::ScriptEnded`](crate::event::RunEvent::ScriptEnded).
+    RunChangeScript(Box<ChangeScriptRun>),
     /// The run has ended and that is recorded: acknowledge its exit to keeper, retire its streams,
     /// remove its cgroup and sandbox. No answer.
     ReleaseRun {
@@ -225,6 +240,9 @@ impl Effect {
             | Self::StopTask { .. }
             | Self::KillTask { .. }
             | Self::SignalTask { .. }
+            | Self::FollowTemplates(_)
+            | Self::RenderTemplates(_)
+            | Self::RunChangeScript(_)
             | Self::ReleaseRun { .. } => None,
         }
     }
@@ -248,7 +266,10 @@ impl Effect {
             Self::TendLeases { .. } => Lane::Leases,
             Self::PrepareAlloc { spec, .. } => Lane::Alloc(spec.id()),
             Self::RetireAlloc { alloc } | Self::DestroyAlloc { alloc } => Lane::Alloc(*alloc),
-            Self::PrepareTask(prepare) => Lane::of_task(&prepare.run),
+            Self::PrepareTask(prepare)
+            | Self::FollowTemplates(prepare)
+            | Self::RenderTemplates(prepare) => Lane::of_task(&prepare.run),
+            Self::RunChangeScript(script) => Lane::of_task(&script.run),
             Self::StartTask(start) => Lane::of_task(&start.run),
             Self::CancelPrepare { run }
             | Self::StopTask { run, .. }

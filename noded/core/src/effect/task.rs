@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use protocol_model::{DnsConfig, NetworkStatus};
+use protocol_model::{DnsConfig, NetworkStatus, VolumeMount};
 
 use crate::alloc_spec::AllocSpec;
 use crate::key::RunKey;
@@ -64,11 +65,23 @@ pub struct PrepareTask {
     pub dispatch_payload_file: Option<String>,
 }
 
+/// Whether a template's file is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rendering {
+    /// It is rendered and written.
+    Anew,
+    /// The file stays as it is. It is rendered where it is absent, or where a file that it reads
+    /// has changed since.
+    Kept,
+}
+
 /// A template with everything but its rendered text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PreparedTemplate {
     /// The template in the job: an offset into the task's list.
     pub offset: usize,
+    /// Whether its file is written.
+    pub rendering: Rendering,
     /// The source file on the host; `None` = the inline data.
     pub source: Option<String>,
     /// The destination on the host, beneath the allocation's directory.
@@ -91,6 +104,21 @@ pub struct PreparedArtifact {
     pub destination: String,
 }
 
+/// A program that is run inside a task after a template of it changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChangeScriptRun {
+    /// The attempt.
+    pub run: RunKey,
+    /// The template: an offset into the task's list.
+    pub offset: usize,
+    /// The program as the task sees it, `${...}` resolved.
+    pub command: String,
+    /// Its arguments, `${...}` resolved.
+    pub args: Vec<String>,
+    /// It is killed after this time.
+    pub timeout: Duration,
+}
+
 /// What starting an attempt needs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StartTask {
@@ -108,6 +136,8 @@ pub struct StartTask {
     pub environment: BTreeMap<String, String>,
     /// The group's network.
     pub network: TaskNetwork,
+    /// Where the task sees volumes of its group, `${...}` resolved.
+    pub volume_mounts: Vec<VolumeMount>,
 }
 
 /// A group's network as its tasks see it, `${...}` resolved.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol_model::{Allocation, DnsConfig, Node, Task, variable_name};
+use protocol_model::{Allocation, DnsConfig, Node, Task, VolumeMount, variable_name};
 use serde_json::{Map, Value};
 
 pub mod file;
@@ -16,7 +16,7 @@ mod ports;
 
 use crate::alloc_spec::AllocSpec;
 use crate::driver::TaskRoot;
-use crate::effect::{PreparedArtifact, PreparedTemplate, TaskNetwork};
+use crate::effect::{PreparedArtifact, PreparedTemplate, Rendering, TaskNetwork};
 use crate::settings::Settings;
 use crate::task_runner::RunContext;
 use layout::TaskPaths;
@@ -102,13 +102,32 @@ impl<'a> TaskWorld<'a> {
         interpolate::replace_config(&config, &|name| self.lookup(name))
     }
 
-    /// The task's templates with their paths on the host.
-    pub(crate) fn templates(&self) -> Vec<PreparedTemplate> {
+    /// Where the task sees volumes of its group.
+    pub(crate) fn volume_mounts(&self) -> Vec<VolumeMount> {
+        let resolved = |text: &Option<String>| text.as_deref().map(|text| self.resolve(text));
+        let mounts = self.task.volume_mounts.iter();
+        mounts
+            .map(|mount| VolumeMount {
+                volume: resolved(&mount.volume),
+                destination: resolved(&mount.destination),
+                read_only: mount.read_only,
+                propagation_mode: resolved(&mount.propagation_mode),
+                selinux_label: mount.selinux_label.clone(),
+            })
+            .collect()
+    }
+
+    /// The task's templates with their paths on the host; `rendering` says which are written.
+    pub(crate) fn templates(
+        &self,
+        rendering: impl Fn(usize) -> Rendering,
+    ) -> Vec<PreparedTemplate> {
         let on_host = |path: &str| layout::host_path(&self.host, &self.seen, &self.resolve(path));
         let templates = self.task.templates.iter().enumerate();
         templates
             .map(|(offset, template)| PreparedTemplate {
                 offset,
+                rendering: rendering(offset),
                 source: template
                     .source_path
                     .as_deref()

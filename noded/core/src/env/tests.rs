@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use protocol_model::{
     AllocId, AllocatedPort, AllocatedTaskResources, DispatchPayload, Node, NodeId, Template,
+    VolumeMount,
 };
 
 use super::*;
 use crate::alloc_resources::AllocResources;
+use crate::effect::Rendering;
 use crate::test_support::{alloc_of, job_with_tasks, task};
 
 fn world_of(task: Task, check: impl FnOnce(&TaskWorld<'_>)) {
@@ -136,7 +138,10 @@ fn configuration_templates_and_payload_are_resolved() {
         let config = world.resolve_config(&world.task.config);
         assert_eq!(config["command"], "linux-${env.HOME_X}");
         let base = format!("/data/alloc/{}/main/local", AllocId::from_u128(7));
-        assert_eq!(world.templates()[0].destination, format!("{base}/a.conf"));
+        assert_eq!(
+            world.templates(|_| Rendering::Anew)[0].destination,
+            format!("{base}/a.conf")
+        );
         assert_eq!(
             world.dispatch_payload_file(),
             Some(format!("{base}/in.json"))
@@ -221,4 +226,27 @@ fn cores_are_listed_as_the_kernel_does() {
     ] {
         assert_eq!(super::core_list(cores), expected);
     }
+}
+
+#[test]
+fn volume_mounts_are_interpolated() {
+    let mut main = task("main");
+    main.meta
+        .insert("mode".to_owned(), "host-to-task".to_owned());
+    main.volume_mounts = vec![VolumeMount {
+        volume: Some("${meta.rack}-data".to_owned()),
+        destination: Some("/srv/${NOMAD_ALLOC_INDEX}".to_owned()),
+        propagation_mode: Some("${NOMAD_META_mode}".to_owned()),
+        ..VolumeMount::default()
+    }];
+    world_of(main, |world| {
+        let mounts = world.volume_mounts();
+        let [mount] = mounts.as_slice() else {
+            panic!("{mounts:?}");
+        };
+        assert_eq!(mount.volume.as_deref(), Some("r7-data"));
+        assert_eq!(mount.destination.as_deref(), Some("/srv/0"));
+        assert_eq!(mount.propagation_mode.as_deref(), Some("host-to-task"));
+        assert_eq!(mount.read_only, None);
+    });
 }

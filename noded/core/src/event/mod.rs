@@ -8,7 +8,7 @@ use protocol_model::AllocId;
 use crate::alloc_resources::AllocResources;
 use crate::effect::AllocHook;
 use crate::key::{Attempt, RunKey};
-pub use run::{Exit, ExitStatus, KeptPhase, KeptRun, Recovery, RunEvent};
+pub use run::{Exit, ExitStatus, KeptPhase, KeptRun, Recovery, RunEvent, ScriptEnd};
 pub use session::{
     BatchAck, DesiredAlloc, Ending, HeartbeatAck, ItemResult, Refused, RefusedReason, SessionEvent,
     WatchDelta, WatchMap, Welcome,

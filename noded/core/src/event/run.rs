@@ -1,6 +1,6 @@
 //! What happens to one run of a task, and what keeper knows of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol_model::{TaskEventKind, UnixNanos};
 
@@ -54,11 +54,43 @@ pub enum RunEvent {
     },
     /// The main process ended and everything it left behind was killed.
     Exited(Exit),
+    /// Files that templates of the run read are not those that were rendered.
+    TemplatesChanged {
+        /// The templates: offsets into the task's list.
+        offsets: BTreeSet<usize>,
+    },
+    /// Templates were rendered once more.
+    TemplatesRendered {
+        /// Those whose file was written, because its text differed.
+        changed: BTreeSet<usize>,
+    },
+    /// A template's change script ended, or could not be run.
+    ScriptEnded {
+        /// The template: an offset into the task's list.
+        offset: usize,
+        /// Its end.
+        end: ScriptEnd,
+    },
     /// A word for the task's history, from a driver or a hook.
     Message {
         /// The kind of event.
         kind: TaskEventKind,
         /// The text.
+        message: String,
+    },
+}
+
+/// The end of a change script.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ScriptEnd {
+    /// It ended by itself.
+    Exited {
+        /// Its exit code; 128 + the signal where one ended it.
+        code: i32,
+    },
+    /// It did not run, or not to its end.
+    Failed {
+        /// The reason, for people.
         message: String,
     },
 }

@@ -191,6 +191,9 @@ impl NodeCore {
             RunEvent::Exited(exit) => KeptPhase::Exited(exit),
             RunEvent::Prepared { .. }
             | RunEvent::PrepareFailed { .. }
+            | RunEvent::TemplatesChanged { .. }
+            | RunEvent::TemplatesRendered { .. }
+            | RunEvent::ScriptEnded { .. }
             | RunEvent::Fetched { .. }
             | RunEvent::Progress { .. }
             | RunEvent::Message { .. } => return,

@@ -46,7 +46,7 @@ impl TaskRunner {
             spec: ctx.spec.clone(),
             user: world.resolve(&task.user),
             hooks: self.hooks(task, ctx),
-            templates: world.templates(),
+            templates: world.templates(|offset| self.rendering_at_start(offset, ctx)),
             artifacts: world.artifacts(&self.fetched),
             dispatch_payload_file: world.dispatch_payload_file(),
             environment: world.into_environment(),
@@ -67,18 +67,13 @@ impl TaskRunner {
             self.on_stray(epoch, &event, out);
             return;
         }
+        let event = self
+            .take_template_event(event, ctx, out, now)
+            .and_then(|event| self.take_word(event, out, now));
+        let Some(event) = event else {
+            return;
+        };
         match (event, self.phase) {
-            (RunEvent::Message { kind, message }, _) => {
-                self.note(history::event(kind, &message, now.wall));
-            }
-            (RunEvent::Progress { kind, message }, _) => {
-                self.note_progress(history::progress(kind, &message, now.wall));
-            }
-            (RunEvent::Fetched { artifact }, _) => {
-                if self.fetched.insert(artifact) {
-                    self.persist(out);
-                }
-            }
             (RunEvent::Prepared { environment }, Phase::Preparing { stop }) => {
                 self.on_prepared(environment, stop, ctx, out, now);
             }
@@ -90,9 +85,7 @@ impl TaskRunner {
                 },
                 Phase::Preparing { stop },
             ) => {
-                if recovery != Recovery::Cancelled {
-                    self.note(history::hook_failure(hook, &message, now.wall));
-                }
+                self.note_hook_failure(hook, &message, recovery, now);
                 self.finish_attempt(end_of(recovery), stop, ctx, out, now);
             }
             (RunEvent::Started { pid, at }, Phase::Starting { stop }) => {
@@ -127,10 +120,43 @@ impl TaskRunner {
                 | RunEvent::PrepareFailed { .. }
                 | RunEvent::Started { .. }
                 | RunEvent::StartFailed { .. }
-                | RunEvent::Exited(_),
+                | RunEvent::Exited(_)
+                | RunEvent::TemplatesChanged { .. }
+                | RunEvent::TemplatesRendered { .. }
+                | RunEvent::ScriptEnded { .. }
+                | RunEvent::Message { .. }
+                | RunEvent::Progress { .. }
+                | RunEvent::Fetched { .. },
                 _,
             ) => {}
         }
+    }
+
+    fn note_hook_failure(&mut self, hook: TaskHook, message: &str, recovery: Recovery, now: Now) {
+        if recovery != Recovery::Cancelled {
+            self.note(history::hook_failure(hook, message, now.wall));
+        }
+    }
+
+    /// Takes in what is true in every phase; hands back the rest.
+    fn take_word(&mut self, event: RunEvent, out: &mut Outbox, now: Now) -> Option<RunEvent> {
+        match event {
+            RunEvent::Message { kind, message } => {
+                self.note(history::event(kind, &message, now.wall));
+                // The sender does not repeat it: a restarted daemon must still have it.
+                self.persist(out);
+            }
+            RunEvent::Progress { kind, message } => {
+                self.note_progress(history::progress(kind, &message, now.wall));
+            }
+            RunEvent::Fetched { artifact } => {
+                if self.fetched.insert(artifact) {
+                    self.persist(out);
+                }
+            }
+            other => return Some(other),
+        }
+        None
     }
 
     fn on_prepared(
@@ -141,6 +167,7 @@ impl TaskRunner {
         out: &mut Outbox,
         now: Now,
     ) {
+        self.templates.on_prepared();
         self.prepared
             .extend([TaskHook::TaskDirectory, TaskHook::DispatchPayload]);
         let Some(task) = self.task_of(ctx).filter(|_| stop.is_none()) else {
@@ -157,6 +184,7 @@ impl TaskRunner {
             config: world.resolve_config(&task.config),
             user: world.resolve(&task.user),
             network: world.network(ctx),
+            volume_mounts: world.volume_mounts(),
             environment: world.into_environment(),
         })));
     }
@@ -180,7 +208,7 @@ impl TaskRunner {
                 self.begin_kill(cause, ShutdownDelay::Skip, ctx, out, now);
             }
             Some(AfterStop::Restart) => self.begin_stop(AfterStop::Restart, ctx, out, now),
-            None => {}
+            None => self.follow_templates(ctx, out),
         }
         self.persist(out);
     }

@@ -117,6 +117,7 @@ impl TaskRunner {
                 self.state.failed = false;
                 self.state.finished_at = None;
                 self.restarts = RestartTracker::default();
+                self.templates.forget();
                 self.phase = Phase::Waiting;
             }
             Phase::Waiting | Phase::ShutdownDelay { .. } | Phase::Stopping { .. } => {}

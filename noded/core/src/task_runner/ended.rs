@@ -107,7 +107,7 @@ impl TaskRunner {
     }
 
     /// Tasks of a node that fail together do not restart together.
-    fn jitter_seed(&self, ctx: RunContext<'_>) -> u64 {
+    pub(super) fn jitter_seed(&self, ctx: RunContext<'_>) -> u64 {
         let (low, high) = halves(self.alloc.as_bytes());
         let name = self
             .name

@@ -6,7 +6,7 @@ use protocol_model::duration::format_go;
 use protocol_model::{TaskEvent, TaskEventKind, UnixNanos};
 
 use crate::effect::TaskHook;
-use crate::event::{Exit, ExitStatus};
+use crate::event::{Exit, ExitStatus, ScriptEnd};
 
 /// The longest text of one event; what is longer is cut, so that a report stays bounded.
 const MESSAGE_BYTES_MAX: usize = 1024;
@@ -114,6 +114,36 @@ pub(crate) fn restart_signaled(reason: &str, at: UnixNanos) -> TaskEvent {
 pub(crate) fn signaling(signal: &str, at: UnixNanos) -> TaskEvent {
     let text = format!("Task being sent signal {signal}");
     event(TaskEventKind::Signaling, &text, at).with_detail("task_signal", signal)
+}
+
+/// A signal because of a template, in Nomad's words.
+pub(crate) fn template_signal(signal: &str, at: UnixNanos) -> TaskEvent {
+    event(TaskEventKind::Signaling, "Template re-rendered", at).with_detail("task_signal", signal)
+}
+
+/// The end of a template's change script.
+pub(crate) fn change_script(
+    command: &str,
+    args: &[String],
+    end: &ScriptEnd,
+    at: UnixNanos,
+) -> TaskEvent {
+    let script = format!("script {command} with arguments [{}]", args.join(" "));
+    let (kind, text) = match end {
+        ScriptEnd::Exited { code: 0 } => (
+            TaskEventKind::HookMessage,
+            format!("Template ran {script}; exit code 0"),
+        ),
+        ScriptEnd::Exited { code } => (
+            TaskEventKind::HookFailed,
+            format!("Template ran {script}, which failed; exit code {code}"),
+        ),
+        ScriptEnd::Failed { message } => (
+            TaskEventKind::HookFailed,
+            format!("Template failed to run {script}: {message}"),
+        ),
+    };
+    event(kind, &text, at)
 }
 
 pub(crate) fn shutdown_delay(delay: Duration, at: UnixNanos) -> TaskEvent {

@@ -30,6 +30,7 @@ pub(crate) mod history;
 pub mod restart_policy;
 mod restore;
 mod stop;
+mod templates;
 
 use crate::alloc_resources::AllocResources;
 use crate::alloc_spec::AllocSpec;
@@ -160,6 +161,7 @@ pub struct TaskRunner {
     fetched: BTreeSet<usize>,
     phase: Phase,
     strays: BTreeSet<RunEpoch>,
+    templates: templates::Follower,
 }
 
 impl TaskRunner {
@@ -177,6 +179,7 @@ impl TaskRunner {
             fetched: BTreeSet::new(),
             phase: Phase::Waiting,
             strays: BTreeSet::new(),
+            templates: templates::Follower::default(),
         }
     }
 
@@ -209,16 +212,17 @@ impl TaskRunner {
             | Phase::Stopping { .. }
             | Phase::Dead => {}
         }
+        self.on_templates_timeout(ctx, out, now);
     }
 
     /// When [`Self::on_timeout`] is next due.
     pub(crate) fn poll_timeout(&self) -> Option<Moment> {
         match self.phase {
             Phase::Delayed { until } | Phase::ShutdownDelay { until, .. } => Some(until),
+            Phase::Running => self.templates.poll_timeout(),
             Phase::Waiting
             | Phase::Preparing { .. }
             | Phase::Starting { .. }
-            | Phase::Running
             | Phase::Stopping { .. }
             | Phase::Dead => None,
         }

@@ -74,6 +74,7 @@ impl TaskRunner {
             fetched,
             phase,
             strays: BTreeSet::new(),
+            templates: super::templates::Follower::default(),
         }
     }
 
@@ -148,7 +149,8 @@ impl TaskRunner {
         match phase {
             KeptPhase::Starting => self.phase = Phase::Starting { stop: None },
             KeptPhase::Running { pid, at, stopping } => {
-                if self.state.state == TaskRunState::Running {
+                let restored = self.state.state == TaskRunState::Running;
+                if restored {
                     self.note(history::event(
                         TaskEventKind::Restored,
                         "The daemon found the task again after its own restart",
@@ -158,6 +160,9 @@ impl TaskRunner {
                     self.on_started(pid, at, None, ctx, out, now);
                 }
                 self.resume_running(stopping, wish, ctx, out, now);
+                if restored && self.phase == Phase::Running {
+                    self.follow_templates(ctx, out);
+                }
             }
             KeptPhase::Ending => {
                 self.phase = wish.map_or(Phase::Running, |after| Phase::Stopping { after });
@@ -264,6 +269,9 @@ impl TaskRunner {
             }
             RunEvent::Prepared { .. }
             | RunEvent::PrepareFailed { .. }
+            | RunEvent::TemplatesChanged { .. }
+            | RunEvent::TemplatesRendered { .. }
+            | RunEvent::ScriptEnded { .. }
             | RunEvent::Fetched { .. }
             | RunEvent::Progress { .. }
             | RunEvent::Message { .. } => {}

@@ -30,6 +30,8 @@ pub enum KillCause {
     LeaseExpired,
     /// A hook of the allocation failed.
     PreparationFailed,
+    /// The change script of a template failed, and the job wants the task to fail with it.
+    ChangeScriptFailed,
 }
 
 impl KillCause {
@@ -46,6 +48,10 @@ impl KillCause {
                 TaskEventKind::Driver,
                 "The control plane did not confirm this node within stop_on_client_after",
             ),
+            Self::ChangeScriptFailed => (
+                TaskEventKind::Killing,
+                "Template script failed, task is being killed",
+            ),
         };
         Some(event(kind, text, at))
     }
@@ -53,7 +59,7 @@ impl KillCause {
     /// Whether a task that dies of it has failed.
     pub(crate) fn fails_task(self, job: JobType) -> bool {
         match self {
-            Self::PreparationFailed => true,
+            Self::PreparationFailed | Self::ChangeScriptFailed => true,
             // What is to run to its end did not.
             Self::LeaseExpired => job.runs_to_completion(),
             Self::AllocStopped | Self::LeadTaskDead | Self::SiblingFailed | Self::MainTasksDead => {

@@ -274,6 +274,9 @@ fn short(effect: &Effect) -> Option<&'static str> {
         Effect::StopTask { .. } => "stop",
         Effect::KillTask { .. } => "kill",
         Effect::SignalTask { .. } => "signal",
+        Effect::FollowTemplates(_) => "follow",
+        Effect::RenderTemplates(_) => "render",
+        Effect::RunChangeScript(_) => "script",
         Effect::ReleaseRun { .. } => "release",
         other => panic!("{other:?} is not asked for by a task"),
     })

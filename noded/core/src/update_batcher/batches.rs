@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use protocol_model::AllocId;
 use protocol_wire::report::AllocReport;
 
-use super::{BATCH_BYTES_MAX, BATCH_ITEMS_MAX, InFlight, Link, UpdateBatcher};
+use super::{BATCH_BYTES_MAX, BATCH_ITEMS_MAX, DETAIL_DELAY, InFlight, Link, UpdateBatcher};
 use crate::effect::{StatusBatch, UpdateClass};
 use crate::key::SessionEpoch;
 use crate::time::{Moment, earliest};
@@ -43,13 +43,16 @@ impl UpdateBatcher {
                 self.typical_interval,
             ),
         };
-        let since = since.filter(|_| channel.in_flight.is_none())?;
+        if channel.in_flight.is_some() {
+            return None;
+        }
         // A full batch gains nothing by waiting.
-        Some(if queued >= BATCH_ITEMS_MAX {
-            since
-        } else {
-            since.after(wait)
-        })
+        let due = match queued >= BATCH_ITEMS_MAX {
+            true => since,
+            false => since.map(|since| since.after(wait)),
+        };
+        let detail = head(&self.detail_queue).filter(|_| class == UpdateClass::Typical);
+        earliest(due, detail.map(|since| since.after(DETAIL_DELAY)))
     }
 
     pub(super) fn make_batch(
@@ -114,17 +117,19 @@ impl UpdateBatcher {
             return;
         }
         let mut bytes = bytes;
-        for entry in self
-            .entries
-            .values_mut()
-            .filter(|entry| entry.is_volatile())
-        {
+        let candidates: Vec<AllocId> = self.detail_queue.iter().map(|(_, id)| *id).collect();
+        for id in candidates {
+            let Some(entry) = self.entries.get_mut(&id) else {
+                continue;
+            };
             let item_bytes = entry.waiting_bytes();
-            if reports.len() >= BATCH_ITEMS_MAX || bytes + item_bytes > BATCH_BYTES_MAX {
+            let is_full = !reports.is_empty() && bytes + item_bytes > BATCH_BYTES_MAX;
+            if reports.len() >= BATCH_ITEMS_MAX || is_full {
                 break;
             }
             bytes += item_bytes;
             reports.extend(entry.take(class));
+            self.unqueue(id);
         }
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct Entry {
     /// What the control plane has recorded, as far as the node knows.
     pub(super) acked: Option<AckedState>,
     /// Where this allocation is queued, kept here to find it again.
-    pub(super) queued: Option<(UpdateClass, Moment)>,
+    pub(super) queued: Option<(Queue, Moment)>,
     acked_revision: u64,
     last_revision: u64,
     /// The revision that the control plane has applied from a batch of this session; 0 = none since
@@ -26,6 +26,17 @@ pub(super) struct Entry {
     sync_sent: Option<Sent>,
     /// An earlier report may or may not be recorded, or yet arrive: the next one is never dropped.
     fate_unknown: bool,
+}
+
+/// Where a report waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Queue {
+    /// For the next urgent batch.
+    Urgent,
+    /// For the next typical batch.
+    Typical,
+    /// For any typical batch, and for one of its own after a while.
+    Detail,
 }
 
 /// The newest report, not sent yet.
@@ -155,20 +166,13 @@ impl Entry {
     }
 
     /// Where the allocation is to be queued.
-    pub(super) fn wants_queue(&self) -> Option<(UpdateClass, Moment)> {
+    pub(super) fn wants_queue(&self) -> Option<(Queue, Moment)> {
         let waiting = self.waiting.as_ref()?;
         match waiting.priority {
-            UpdatePriority::Urgent => Some((UpdateClass::Urgent, waiting.since)),
-            UpdatePriority::Typical => Some((UpdateClass::Typical, waiting.since)),
-            UpdatePriority::Volatile => None,
+            UpdatePriority::Urgent => Some((Queue::Urgent, waiting.since)),
+            UpdatePriority::Typical => Some((Queue::Typical, waiting.since)),
+            UpdatePriority::Volatile => Some((Queue::Detail, waiting.since)),
         }
-    }
-
-    /// Whether only volatile detail waits.
-    pub(super) fn is_volatile(&self) -> bool {
-        self.waiting
-            .as_ref()
-            .is_some_and(|it| it.priority == UpdatePriority::Volatile)
     }
 
     /// How much the waiting report takes of a batch.

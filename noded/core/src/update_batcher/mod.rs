@@ -44,7 +44,7 @@ use crate::event::ItemResult;
 use crate::key::SessionEpoch;
 use crate::time::{Moment, earliest};
 pub use backlog::Backlog;
-use entry::Entry;
+use entry::{Entry, Queue};
 pub use priority::{AckedState, UpdatePriority, priority};
 use syncs::UnansweredSyncs;
 
@@ -60,6 +60,10 @@ pub const ACK_LIMIT: Duration = Duration::from_secs(10);
 /// How long updates may gather before anybody says otherwise.
 const URGENT_DELAY_DEFAULT: Duration = Duration::from_millis(10);
 const TYPICAL_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
+
+/// How long detail that nobody records waits for a batch to ride along with. An allocation that only
+/// runs makes no other batch, and people read its events.
+const DETAIL_DELAY: Duration = Duration::from_secs(5);
 
 /// The longest that servers may ask typical updates to gather.
 const TYPICAL_INTERVAL_MAX: Duration = Duration::from_secs(10);
@@ -118,6 +122,7 @@ pub struct UpdateBatcher {
     /// Waiting reports by urgency and age.
     urgent_queue: BTreeSet<(Moment, AllocId)>,
     typical_queue: BTreeSet<(Moment, AllocId)>,
+    detail_queue: BTreeSet<(Moment, AllocId)>,
     urgent: Channel,
     typical: Channel,
     link: Link,
@@ -135,6 +140,7 @@ impl Default for UpdateBatcher {
             entries: BTreeMap::new(),
             urgent_queue: BTreeSet::new(),
             typical_queue: BTreeSet::new(),
+            detail_queue: BTreeSet::new(),
             urgent: Channel::default(),
             typical: Channel::default(),
             link: Link::Down,
@@ -315,22 +321,26 @@ impl UpdateBatcher {
             return;
         };
         entry.queued = entry.wants_queue();
-        match entry.queued {
-            Some((UpdateClass::Urgent, since)) => self.urgent_queue.insert((since, alloc)),
-            Some((UpdateClass::Typical, since)) => self.typical_queue.insert((since, alloc)),
-            None => false,
-        };
+        if let Some((queue, since)) = entry.queued {
+            self.queue(queue).insert((since, alloc));
+        }
     }
 
     fn unqueue(&mut self, alloc: AllocId) {
         let Some(entry) = self.entries.get_mut(&alloc) else {
             return;
         };
-        match entry.queued.take() {
-            Some((UpdateClass::Urgent, since)) => self.urgent_queue.remove(&(since, alloc)),
-            Some((UpdateClass::Typical, since)) => self.typical_queue.remove(&(since, alloc)),
-            None => false,
-        };
+        if let Some((queue, since)) = entry.queued.take() {
+            self.queue(queue).remove(&(since, alloc));
+        }
+    }
+
+    fn queue(&mut self, queue: Queue) -> &mut BTreeSet<(Moment, AllocId)> {
+        match queue {
+            Queue::Urgent => &mut self.urgent_queue,
+            Queue::Typical => &mut self.typical_queue,
+            Queue::Detail => &mut self.detail_queue,
+        }
     }
 
     fn channel(&mut self, class: UpdateClass) -> &mut Channel {

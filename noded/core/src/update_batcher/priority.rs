@@ -4,10 +4,11 @@
 //! |---|---|
 //! | client status differs; first word that is already failed; newly known health | urgent |
 //! | description or any task's state differs; first word otherwise | typical |
-//! | only task events differ | volatile: with the next batch |
+//! | only task events differ | volatile: with the next batch, after 5 s at the latest |
 //! | nothing differs | none |
 //!
-//! The table is Nomad's, with health made urgent: a running deployment waits for it.
+//! The table is Nomad's, with health made urgent (a running deployment waits for it) and with a limit
+//! for volatile detail.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +89,8 @@ impl AckedState {
 /// How urgent an update is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum UpdatePriority {
-    /// Only detail that is never recorded: it rides along with the next batch.
+    /// Only detail that is never recorded: it rides along with the next batch, and makes one where
+    /// none comes.
     Volatile,
     /// It may gather for a while.
     Typical,

@@ -8,7 +8,9 @@
 
 mod access;
 mod files;
+mod measure;
 mod remove;
+mod staging;
 mod sticky;
 
 use std::ffi::OsStr;
@@ -22,6 +24,7 @@ use rustix::io::Errno;
 
 pub use access::{TaskAccess, group_of};
 pub use files::FileAttributes;
+pub(crate) use staging::STAGING;
 
 /// Size of the secrets' memory file system unless the job says otherwise (Nomad's 1 MiB).
 const SECRETS_BYTES: u64 = 1024 * 1024;
@@ -231,7 +234,7 @@ impl AllocRoot {
             .into_iter()
             .filter(|(_, kind)| *kind == fs::FileType::Directory)
             .filter_map(|(name, _)| String::from_utf8(name).ok())
-            .filter(|name| name != SHARED)
+            .filter(|name| name != SHARED && name != STAGING)
             .collect()
     }
 

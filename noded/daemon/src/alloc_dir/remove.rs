@@ -59,6 +59,13 @@ pub(super) fn remove_alloc(root: &OwnedFd, path: &Path, name: &str) -> Result<()
     failures.into_result(path)
 }
 
+/// Removes a directory that holds no mounts, or says which one it holds.
+pub(super) fn remove_tree(root: &OwnedFd, path: &Path, name: &str) -> Result<(), AllocDirError> {
+    let mut failures = Failures::default();
+    Walk::new(root, path, &mut failures).remove(name);
+    failures.into_result(path)
+}
+
 pub(super) fn drop_secrets(root: &OwnedFd, path: &Path, name: &str) -> Result<(), AllocDirError> {
     let mut failures = Failures::default();
     match fs::openat(root, name, DIRECTORY, Mode::empty()) {

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::follow::{Pace, Position};
 use super::{CallEnd, CallFailed, CallServer, Replies};
-use crate::alloc_dir::AllocDirError;
+use crate::alloc_dir::{AllocDirError, STAGING};
 use crate::executor::Executor;
 use crate::file_io::FileState;
 use crate::input::AllocView;
@@ -175,7 +175,8 @@ fn unreadable(end: CallEnd) -> CallEnd {
     }
 }
 
-/// Whether a path below an allocation's directory is a task's secret one.
+/// Whether a path below an allocation's directory is a task's secret one, or where artifacts lie
+/// while they are fetched, keys among them.
 fn is_denied(path: &Path) -> bool {
     let mut parts = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name),
@@ -183,8 +184,9 @@ fn is_denied(path: &Path) -> bool {
             None
         }
     });
-    let (_task, name) = (parts.next(), parts.next());
-    name.is_some_and(|name| DENIED.iter().any(|denied| name == *denied))
+    let (task, name) = (parts.next(), parts.next());
+    task.is_some_and(|task| task == STAGING)
+        || name.is_some_and(|name| DENIED.iter().any(|denied| name == *denied))
 }
 
 fn list(directory: &File) -> Result<Vec<FileInfo>, std::io::Error> {
@@ -192,7 +194,7 @@ fn list(directory: &File) -> Result<Vec<FileInfo>, std::io::Error> {
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name == "." || name == ".." {
+        if name == "." || name == ".." || name == STAGING {
             continue;
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -296,6 +298,7 @@ mod tests {
             "/web/secrets/token",
             "web/./private/x",
             "//web//secrets",
+            ".staging/web.1.0/ssh-key",
         ] {
             assert!(is_denied(Path::new(path)), "{path}");
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use protocol_transport::Secret;
 use serde::Deserialize;
 
+use super::artifact::ArtifactBlock;
 use super::bridge::NetworkBlock;
 
 /// `noded --config FILE`.
@@ -52,8 +53,12 @@ pub struct ConfigFile {
     pub cgroup_base: Option<PathBuf>,
     /// The `noded-keeper` program; the one beside `noded` unless given.
     pub keeper_binary: Option<PathBuf>,
+    /// The `noded-jail` program; the one beside `noded` unless given.
+    pub jail_binary: Option<PathBuf>,
     /// `host_volume "NAME" { path = "/srv/data" }`: directories that jobs may mount by name.
     pub host_volume: BTreeMap<String, HostVolumeBlock>,
+    /// `artifact { http_max_size = "100GB" }`: limits of the files that are fetched for tasks.
+    pub artifact: ArtifactBlock,
     /// `network { ipv4_subnet = "172.26.64.0/20" }`: the addresses of networks of mode bridge.
     pub network: NetworkBlock,
     /// Nomad's spelling of `ipv4_subnet`.
@@ -70,6 +75,11 @@ pub struct ConfigFile {
     pub task_open_files: Option<u64>,
     /// Processes and threads that one task may have; 4096 unless given.
     pub task_pids_max: Option<u32>,
+    /// Whether an `exec` task's share of the processors is a ceiling where its job does not say it;
+    /// `false` unless given.
+    pub task_cpu_hard_limit: Option<bool>,
+    /// `ephemeral_disk { enforce = "watch" }`: whether sizes of ephemeral disks are looked at.
+    pub ephemeral_disk: EphemeralDiskBlock,
     /// The longest kill timeout that a job may ask for; `30s` unless given.
     pub max_kill_timeout: Option<String>,
     /// How often the host's facts are looked at again; `60s` unless given.
@@ -148,6 +158,14 @@ pub struct HostVolumeBlock {
     /// Whether tasks may only read it; `false` unless given.
     #[serde(default)]
     pub read_only: bool,
+}
+
+/// Sizes of ephemeral disks.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EphemeralDiskBlock {
+    /// `watch`: one that is above its size gets an event; `off`: nobody looks. `watch` unless given.
+    pub enforce: Option<String>,
 }
 
 /// Addresses of the host under a name. At least one of `cidr` and `interface` is given.

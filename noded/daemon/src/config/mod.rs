@@ -1,5 +1,6 @@
 //! `noded --config FILE`: the file as written ([`ConfigFile`]), and what it comes to ([`Config`]).
 
+mod artifact;
 mod bridge;
 mod drivers;
 mod file;
@@ -17,20 +18,21 @@ use noded_keeper::client::Starter;
 use noded_keeper::paths::DEFAULT_RUNTIME_DIRECTORY;
 use protocol_transport::{Region, Secret};
 
+pub use artifact::{ArtifactBlock, ArtifactSettings};
 pub use bridge::{NetworkBlock, NetworkSettings};
 pub use drivers::{DENIED_GIDS, DENIED_UIDS, DriverSettings, Drivers, HOST_IPC, HOST_PIDS};
 pub use file::{
-    ConfigFile, DriverBlock, HostNetworkBlock, HostVolumeBlock, ParseError, PluginBlock,
-    ReservedBlock, TlsBlock,
+    ConfigFile, DriverBlock, EphemeralDiskBlock, HostNetworkBlock, HostVolumeBlock, ParseError,
+    PluginBlock, ReservedBlock, TlsBlock,
 };
 pub use networks::HostNetworkFilter;
 use networks::host_networks;
 pub use ranges::Ranges;
 pub use reload::{LiveConfig, Reload, reload};
-pub use upkeep::Upkeep;
+pub use upkeep::{DiskWatch, Upkeep};
 use values::{
     absolute, cgroup_base, chroot_paths, dynamic_ports, host_name, host_volumes, join_token,
-    keeper_binary, kill_timeout_max, log_level, masked_paths, reservable_cores, reserved, servers,
+    kill_timeout_max, log_level, masked_paths, own_program, reservable_cores, reserved, servers,
     task_open_files, task_pids_max,
 };
 
@@ -80,8 +82,12 @@ pub struct Config {
     pub cgroup_base: PathBuf,
     /// The `noded-keeper` program.
     pub keeper_binary: PathBuf,
+    /// The `noded-jail` program.
+    pub jail_binary: PathBuf,
     /// Who starts it. Not in the file: the unit that starts noded knows.
     pub keeper_starter: Starter,
+    /// Limits of the files that are fetched for tasks.
+    pub artifact: ArtifactSettings,
     /// Directories that jobs may mount by name.
     pub host_volumes: BTreeMap<String, HostVolumeBlock>,
     /// The addresses of networks of mode bridge.
@@ -98,6 +104,8 @@ pub struct Config {
     pub task_open_files: u64,
     /// Processes and threads that one task may have.
     pub task_pids_max: u32,
+    /// Whether the share of the processors of an `exec` task is a ceiling unless its job says it.
+    pub task_cpu_hard_limit: Switch,
     /// The longest kill timeout that a job may ask for.
     pub kill_timeout_max: Duration,
     /// When noded looks after itself.
@@ -212,9 +220,15 @@ impl Config {
             config_file: None,
             drivers: Drivers::from_file(&file)?,
             cgroup_base: cgroup_base(file.cgroup_base.as_deref())?,
-            keeper_binary: keeper_binary(file.keeper_binary.clone())?,
+            keeper_binary: own_program(
+                "keeper_binary",
+                file.keeper_binary.clone(),
+                "noded-keeper",
+            )?,
+            jail_binary: own_program("jail_binary", file.jail_binary.clone(), "noded-jail")?,
             keeper_starter: Starter::Client,
             upkeep: Upkeep::from_file(&file)?,
+            artifact: ArtifactSettings::from_file(&file.artifact)?,
             host_volumes: host_volumes(file.host_volume)?,
             network: NetworkSettings::from_file(
                 &file.network,
@@ -226,6 +240,7 @@ impl Config {
             masked_paths: masked_paths(file.masked_paths)?,
             task_open_files: task_open_files(file.task_open_files)?,
             task_pids_max: task_pids_max(file.task_pids_max)?,
+            task_cpu_hard_limit: file.task_cpu_hard_limit.unwrap_or(false).into(),
             kill_timeout_max: kill_timeout_max(file.max_kill_timeout.as_deref())?,
             tls: file.tls.ok_or(ConfigError::Missing("tls"))?,
             meta: file.meta,

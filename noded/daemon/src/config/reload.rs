@@ -79,8 +79,10 @@ pub fn reload(old: &Config, new: &Config) -> Reload {
         masked_paths,
         task_open_files,
         task_pids_max,
+        task_cpu_hard_limit,
         kill_timeout_max,
         upkeep,
+        artifact,
         log_level
     );
     keep!(
@@ -89,6 +91,7 @@ pub fn reload(old: &Config, new: &Config) -> Reload {
         run_dir,
         cgroup_base,
         keeper_binary,
+        jail_binary,
         network,
         log_json
     );

@@ -21,6 +21,8 @@ pub struct Upkeep {
     pub fingerprint_interval: Duration,
     /// How often the disk is looked at.
     pub gc_interval: Duration,
+    /// Whether the sizes of ephemeral disks are looked at as often.
+    pub ephemeral_disk: DiskWatch,
     /// Ended allocations that are kept for their logs; running ones do not count.
     pub gc_max_allocs: usize,
     /// Beyond this share of the disk with allocations in use, ended allocations go.
@@ -29,11 +31,22 @@ pub struct Upkeep {
     pub gc_inode_usage_threshold: u8,
 }
 
+/// What is done about ephemeral disks that grow above their size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DiskWatch {
+    /// Their tasks get an event.
+    #[default]
+    Watch,
+    /// Nothing: nobody looks.
+    Off,
+}
+
 impl Default for Upkeep {
     fn default() -> Self {
         Self {
             fingerprint_interval: FINGERPRINT_INTERVAL,
             gc_interval: GC_INTERVAL,
+            ephemeral_disk: DiskWatch::default(),
             gc_max_allocs: GC_MAX_ALLOCS,
             gc_disk_usage_threshold: GC_DISK_PERCENT,
             gc_inode_usage_threshold: GC_INODE_PERCENT,
@@ -55,6 +68,7 @@ impl Upkeep {
                 file.gc_interval.as_deref(),
                 usual.gc_interval,
             )?,
+            ephemeral_disk: disk_watch(file.ephemeral_disk.enforce.as_deref())?,
             gc_max_allocs: file.gc_max_allocs.unwrap_or(usual.gc_max_allocs),
             gc_disk_usage_threshold: percent(
                 "gc_disk_usage_threshold",
@@ -81,6 +95,17 @@ fn interval(field: &str, given: Option<&str>, usual: Duration) -> Result<Duratio
         ));
     }
     Ok(interval)
+}
+
+fn disk_watch(given: Option<&str>) -> Result<DiskWatch, ConfigError> {
+    match given {
+        None | Some("watch") => Ok(DiskWatch::Watch),
+        Some("off") => Ok(DiskWatch::Off),
+        Some(other) => Err(invalid(
+            "ephemeral_disk.enforce",
+            format!("{other:?} is neither \"watch\" nor \"off\""),
+        )),
+    }
 }
 
 fn percent(field: &str, given: Option<u8>, usual: u8) -> Result<u8, ConfigError> {

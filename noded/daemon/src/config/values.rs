@@ -156,12 +156,17 @@ pub(super) fn cgroup_base(given: Option<&Path>) -> Result<PathBuf, ConfigError> 
     }
 }
 
-pub(super) fn keeper_binary(given: Option<PathBuf>) -> Result<PathBuf, ConfigError> {
-    if let Some(path) = absolute("keeper_binary", given)? {
+/// A program of ours: the given path, or the file `name` beside noded.
+pub(super) fn own_program(
+    field: &'static str,
+    given: Option<PathBuf>,
+    name: &str,
+) -> Result<PathBuf, ConfigError> {
+    if let Some(path) = absolute(field, given)? {
         return Ok(path);
     }
-    let own = std::env::current_exe().map_err(|error| invalid("keeper_binary", error))?;
-    Ok(own.with_file_name("noded-keeper"))
+    let own = std::env::current_exe().map_err(|error| invalid(field, error))?;
+    Ok(own.with_file_name(name))
 }
 
 pub(super) fn host_volumes(

@@ -7,7 +7,8 @@ use noded_core::driver::{Ability, DriverCapabilities, TaskRoot};
 use super::fields::invalid;
 use super::program::Program;
 use super::{
-    Custody, Driver, DriverError, Fields, HostPaths, SandboxDriver, SandboxedTask, TaskInputs,
+    AskedLimits, CpuCeiling, Custody, Driver, DriverError, Fields, HostPaths, SandboxDriver,
+    SandboxedTask, TaskInputs,
 };
 use crate::config::{DENIED_GIDS, DENIED_UIDS, DriverSettings, HOST_IPC, HOST_PIDS, Switch};
 
@@ -75,6 +76,7 @@ struct Config {
     host_ipc: HostView,
     /// Whether a reaper is PID 1 of its process ids, instead of the program.
     first_process: FirstProcess,
+    limits: AskedLimits,
 }
 
 /// Whether a task has something of its own or the host's.
@@ -95,6 +97,7 @@ impl Config {
             host_pids,
             host_ipc: view(fields, "ipc_mode")?,
             first_process: first_process(fields, host_pids)?,
+            limits: asked_limits(fields)?,
         };
         for (field, key, asked, allowed) in [
             ("pid_mode", HOST_PIDS, read.host_pids, settings.host_pids),
@@ -144,6 +147,21 @@ impl SandboxedTask for Config {
         self.program.enter(&mut spec);
         spec
     }
+
+    fn asked_limits(&self) -> AskedLimits {
+        self.limits
+    }
+}
+
+fn asked_limits(fields: &mut Fields) -> Result<AskedLimits, DriverError> {
+    let cpu = match fields.flag("cpu_hard_limit")? {
+        Some(asked) => CpuCeiling::Asked(asked.into()),
+        None => CpuCeiling::NodeDecides,
+    };
+    Ok(AskedLimits {
+        cpu,
+        oom_group: fields.flag("oom_group")?.unwrap_or(false),
+    })
 }
 
 /// Nomad's rule: a job may add only what the operator allows (its default set), and drop any.

@@ -104,10 +104,36 @@ pub trait SandboxedTask: fmt::Debug + Send + Sync {
     /// The sandbox; environment and limits are added to it afterwards.
     fn sandbox(&self, inputs: TaskInputs) -> SandboxSpec;
 
+    /// What it asks of its limits besides its resources.
+    fn asked_limits(&self) -> AskedLimits {
+        AskedLimits::default()
+    }
+
     /// Variables of the host that the task does not get.
     fn denied_variables(&self) -> &[String] {
         &[]
     }
+}
+
+/// What a task asks of its limits besides the resources of its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AskedLimits {
+    /// Whether its share of the processors is also a ceiling.
+    pub cpu: CpuCeiling,
+    /// Whether a kill for want of memory takes the whole task, instead of one process.
+    pub oom_group: bool,
+}
+
+/// Whether a task's share of the processors is a ceiling, even when others are idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CpuCeiling {
+    /// The driver has no such key: it is not.
+    #[default]
+    Never,
+    /// The job does not say it: the node's `task_cpu_hard_limit`.
+    NodeDecides,
+    /// The job says it.
+    Asked(Switch),
 }
 
 /// What a sandbox is made of besides the job's configuration.

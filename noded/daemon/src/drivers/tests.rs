@@ -217,3 +217,56 @@ fn capabilities_are_dropped_before_some_come_back() {
     let only = isolation::CapabilitySet::from_names(["chown"]).unwrap();
     assert_eq!(spec.capabilities, isolation::Capabilities::Only(only));
 }
+
+#[test]
+fn limits_are_asked_for_by_exec_tasks_alone() {
+    let asked = |driver: &str, more: Value| {
+        let mut config = json!({"command": "a"});
+        let (config, Value::Object(more)) = (config.as_object_mut().unwrap(), more) else {
+            panic!("no object")
+        };
+        config.extend(more);
+        match check(driver, Value::Object(config.clone()), "") {
+            Ok(Checked::Sandboxed(task)) => task.asked_limits(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let default = AskedLimits {
+        cpu: CpuCeiling::NodeDecides,
+        oom_group: false,
+    };
+    assert_eq!(asked("exec", json!({})), default);
+    let more = json!({"cpu_hard_limit": "true", "oom_group": true});
+    let expected = AskedLimits {
+        cpu: CpuCeiling::Asked(Switch::On),
+        oom_group: true,
+    };
+    assert_eq!(asked("exec", more), expected);
+    let off = asked("exec", json!({"cpu_hard_limit": false}));
+    assert_eq!(off.cpu, CpuCeiling::Asked(Switch::Off));
+    assert_eq!(asked("raw_exec", json!({})), AskedLimits::default());
+}
+
+#[test]
+fn mistakes_in_limits_name_their_field() {
+    for (driver, config, expected) in [
+        (
+            "exec",
+            json!({"command": "a", "cpu_hard_limit": "hard"}),
+            "config.cpu_hard_limit",
+        ),
+        (
+            "exec",
+            json!({"command": "a", "oom_group": 2}),
+            "config.oom_group",
+        ),
+        (
+            "raw_exec",
+            json!({"command": "a", "cpu_hard_limit": true}),
+            "no field \"cpu_hard_limit\"",
+        ),
+    ] {
+        let error = check(driver, config, "").expect_err(expected);
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -7,6 +7,9 @@
 //! The loop runs at most one effect of a lane at a time, in the core's order; effects of different
 //! tasks and allocations run side by side.
 
+mod artifacts;
+mod beside;
+mod change_script;
 mod limits;
 mod masks;
 mod names;
@@ -15,20 +18,23 @@ mod prepare_alloc;
 mod sandbox;
 mod start;
 mod teardown;
+mod template_work;
 mod templates;
 mod users;
+mod volumes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use isolation::cgroup::{CgroupError, Hierarchy, TaskPath};
 use noded_core::event::{AllocEvent, Exit, ExitStatus, RunEvent};
-use noded_core::{Effect, Event, RunKey};
+use noded_core::{Effect, Event, RunEpoch, RunKey};
 use noded_keeper::paths::RuntimePaths;
 use noded_keeper::protocol::{AllocAndTask, OsSignal, Refusal, Request, TaskKey};
 use protocol_error_chain::chain;
-use protocol_model::{AllocId, TaskEventKind};
+use protocol_model::{AllocId, Node, TaskEventKind};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -37,10 +43,13 @@ use crate::clock;
 use crate::config::LiveConfig;
 use crate::drivers::{OwnRuns, own_runs};
 use crate::input::Input;
+use crate::jail::Jail;
 use crate::keeper_link::{CallError, KeeperHandle};
 use crate::networks::Networks;
 use crate::os_signal;
+use crate::template_watch::TemplateWatch;
 
+pub(crate) use beside::{Beside, BesideError, Stdio, exit_code};
 pub use sandbox::{KeptSandbox, SandboxStore};
 
 /// Effects that may block at the same time: half of the threads that may, so that a disk that hangs
@@ -61,33 +70,68 @@ pub struct Executor {
     pub keeper: KeeperHandle,
     /// What running tasks were started with.
     pub sandboxes: SandboxStore,
+    /// What one core counts as, by the node's facts; 0 before there are any.
+    pub(crate) core_mhz: AtomicU64,
     own: BTreeMap<&'static str, Box<dyn OwnRuns>>,
     pub(crate) networks: Networks,
+    pub(crate) jail: Jail,
+    /// The files that templates read.
+    pub(crate) watch: TemplateWatch,
+    inputs: mpsc::Sender<Input>,
     blocking: Semaphore,
+}
+
+/// The parts of the host that an executor acts on.
+#[derive(Debug)]
+pub struct HostParts {
+    /// The directories of allocations.
+    pub allocs: AllocRoot,
+    /// Our cgroups.
+    pub hierarchy: Hierarchy,
+    /// keeper.
+    pub keeper: KeeperHandle,
+    /// What running tasks were started with.
+    pub sandboxes: SandboxStore,
+    /// The networks of allocations.
+    pub networks: Networks,
+    /// The children that handle foreign bytes.
+    pub jail: Jail,
 }
 
 impl Executor {
     /// An executor. What drivers do that run their tasks themselves is told to `inputs`.
-    pub fn new(
-        config: LiveConfig,
-        allocs: AllocRoot,
-        hierarchy: Hierarchy,
-        keeper: KeeperHandle,
-        sandboxes: SandboxStore,
-        networks: Networks,
-        inputs: &mpsc::Sender<Input>,
-    ) -> Self {
+    pub fn new(config: LiveConfig, parts: HostParts, inputs: &mpsc::Sender<Input>) -> Self {
+        let HostParts {
+            allocs,
+            hierarchy,
+            keeper,
+            sandboxes,
+            networks,
+            jail,
+        } = parts;
         Self {
             paths: RuntimePaths::new(&config.now().run_dir),
             networks,
+            jail,
             config,
             allocs,
             hierarchy,
             keeper,
             sandboxes,
+            core_mhz: AtomicU64::new(0),
             own: own_runs(inputs),
+            watch: TemplateWatch::default(),
+            inputs: inputs.clone(),
             blocking: Semaphore::new(BLOCKING_MAX),
         }
+    }
+
+    /// Takes in what a core of this host counts as: jobs ask for shares of it.
+    pub(crate) fn count_cores(&self, node: &Node) {
+        let cpu = &node.node_resources.cpu;
+        let shares = u64::try_from(cpu.cpu_shares).unwrap_or(0);
+        let mhz = shares / u64::from(cpu.total_cpu_cores).max(1);
+        self.core_mhz.store(mhz, Ordering::Relaxed);
     }
 
     /// Does what an effect of an allocation's lane says. A preparation ends within a second of its
@@ -106,10 +150,12 @@ impl Executor {
                 vec![Event::Alloc { alloc, event }]
             }
             Effect::RetireAlloc { alloc } => {
+                self.watch.forget(alloc);
                 self.retire(alloc).await;
                 Vec::new()
             }
             Effect::DestroyAlloc { alloc } => {
+                self.watch.forget(alloc);
                 self.destroy(alloc).await;
                 let event = AllocEvent::Destroyed;
                 vec![Event::Alloc { alloc, event }]
@@ -142,7 +188,14 @@ impl Executor {
             } => self.stop(run, &signal, kill_after).await,
             Effect::KillTask { run } => self.kill(run).await,
             Effect::SignalTask { run, signal } => self.signal(run, &signal).await,
+            Effect::FollowTemplates(work) => self.follow_templates(*work, cancel).await,
+            Effect::RenderTemplates(work) => self.render_templates(*work, cancel).await,
+            Effect::RunChangeScript(script) => {
+                self.begin_script(*script);
+                Vec::new()
+            }
             Effect::ReleaseRun { run } => {
+                self.watch.pause(&run);
                 self.release(run).await;
                 Vec::new()
             }
@@ -158,7 +211,7 @@ impl Executor {
 
     async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Self) -> T + Send + 'static,
+        work: impl FnOnce(&Arc<Self>) -> T + Send + 'static,
     ) -> T {
         let own = Arc::clone(self);
         // Never closed. Nobody gives up waiting for an effect, so the turn ends with the work.
@@ -250,6 +303,13 @@ pub fn keeper_key(run: &RunKey) -> Option<TaskKey> {
 /// The task's name is none for a directory.
 pub fn cgroup_of(run: &TaskKey) -> Result<TaskPath, CgroupError> {
     TaskPath::new(run.alloc(), &format!("{}.{}", run.task(), run.run_epoch()))
+}
+
+/// The run that a cgroup is of; `None` for one that is no run's.
+pub(crate) fn run_of(path: &TaskPath) -> Option<RunKey> {
+    let (task, epoch) = path.task().rsplit_once('.')?;
+    let epoch = RunEpoch(epoch.parse().ok()?);
+    Some(RunKey::new(path.alloc().parse().ok()?, task, epoch))
 }
 
 /// What a refused stop means: the run is over. An end that keeper still knows comes as its event.

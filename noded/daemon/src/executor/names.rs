@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use isolation::{Access, Bind};
+use isolation::{Access, Bind, Propagation};
 use noded_core::effect::StartTask;
 use protocol_model::{DnsConfig, NetworkMode};
 
@@ -62,6 +62,7 @@ impl Executor {
             source: path,
             target: place_of(target),
             access: Access::ReadWrite,
+            propagation: Propagation::Private,
         })
     }
 }

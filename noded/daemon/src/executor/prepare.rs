@@ -14,7 +14,7 @@ use noded_core::event::{Recovery, RunEvent};
 use noded_keeper::io::{LogLimits, create_streams};
 use noded_keeper::protocol::TaskKey;
 use protocol_error_chain::chain;
-use protocol_model::{DISPATCH_PAYLOAD_BYTES_MAX, NetworkMode, Task};
+use protocol_model::{ChangeMode, DISPATCH_PAYLOAD_BYTES_MAX, NetworkMode, Task};
 use tokio_util::sync::CancellationToken;
 
 use super::Executor;
@@ -22,6 +22,7 @@ use super::users::identity_of;
 use crate::alloc_dir::{FileAttributes, TaskAccess};
 use crate::config::{DriverSettings, Switch};
 use crate::drivers::DriverError;
+use crate::jail::JailError;
 use crate::os_signal;
 use crate::shell::cancelled;
 
@@ -41,17 +42,61 @@ impl Failed {
         }
     }
 
-    fn possible(error: &dyn std::error::Error) -> Self {
+    /// The failure of a piece of work in a child.
+    pub(super) fn of_jail(error: &JailError) -> Self {
         Self {
-            message: chain(error),
+            message: match error {
+                JailError::Cancelled => "the task is to end".to_owned(),
+                error => chain(error),
+            },
+            recovery: error.recovery(),
+        }
+    }
+
+    /// The same failure, of a part.
+    pub(super) fn about(self, subject: &str) -> Self {
+        Self {
+            message: format!("{subject}: {}", self.message),
+            ..self
+        }
+    }
+
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// A hook that was interrupted.
+    pub(super) fn cancelled() -> Self {
+        Self {
+            message: "the task is to end".to_owned(),
+            recovery: Recovery::Cancelled,
+        }
+    }
+
+    pub(super) fn possible(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
             recovery: Recovery::Possible,
+        }
+    }
+
+    /// A failure of the host.
+    pub(super) fn possible_of(error: &dyn std::error::Error) -> Self {
+        Self::possible(chain(error))
+    }
+
+    /// A failure that says itself whether another attempt may succeed.
+    pub(super) fn new(error: &dyn std::error::Error, is_recoverable: bool) -> Self {
+        match is_recoverable {
+            true => Self::possible_of(error),
+            false => Self::hopeless(chain(error)),
         }
     }
 }
 
-/// Whether a hook may wait for something that is not this host's.
+/// Whether a hook may wait for something else than the disk.
 fn waits(hook: TaskHook) -> bool {
-    hook == TaskHook::Artifacts
+    matches!(hook, TaskHook::Artifacts | TaskHook::Templates)
 }
 
 impl Executor {
@@ -69,32 +114,58 @@ impl Executor {
                 return cancelled(first);
             }
             let done = if waits(first) {
-                self.artifacts(&prepare, cancel)
-                    .await
-                    .map_err(|failed| (first, failed))
+                self.prepare_waiting(&prepare, hooks, cancel).await
             } else {
                 let (prepare, hooks) = (Arc::clone(&prepare), hooks.to_vec());
-                let work = self.blocking(move |own| own.prepare_on_disk(&prepare, &hooks));
-                work.await.map(|variables| environment.extend(variables))
+                self.blocking(move |own| own.prepare_on_disk(&prepare, &hooks))
+                    .await
+                    .map(|()| BTreeMap::new())
             };
-            if let Err((hook, Failed { message, recovery })) = done {
-                return RunEvent::PrepareFailed {
-                    hook,
-                    message,
-                    recovery,
-                };
+            match done {
+                Ok(variables) => environment.extend(variables),
+                Err((hook, Failed { message, recovery })) => {
+                    return RunEvent::PrepareFailed {
+                        hook,
+                        message,
+                        recovery,
+                    };
+                }
             }
         }
         RunEvent::Prepared { environment }
     }
 
-    /// Runs hooks in order; returns what they add to the environment. Blocks.
+    /// Runs hooks that wait in order; returns what they add to the environment.
+    async fn prepare_waiting(
+        self: &Arc<Self>,
+        prepare: &Arc<PrepareTask>,
+        hooks: &[TaskHook],
+        cancel: &CancellationToken,
+    ) -> Result<BTreeMap<String, String>, (TaskHook, Failed)> {
+        let mut environment = BTreeMap::new();
+        for hook in hooks {
+            let done = match hook {
+                TaskHook::Artifacts => self.artifacts(prepare, cancel).await,
+                TaskHook::Templates => {
+                    let variables = self.template_hook(prepare, cancel).await;
+                    variables.map(|variables| environment.extend(variables))
+                }
+                TaskHook::Validate
+                | TaskHook::TaskDirectory
+                | TaskHook::Logs
+                | TaskHook::DispatchPayload => Ok(()),
+            };
+            done.map_err(|failed| (*hook, failed))?;
+        }
+        Ok(environment)
+    }
+
+    /// Runs hooks in order. Blocks.
     fn prepare_on_disk(
         &self,
         prepare: &PrepareTask,
         hooks: &[TaskHook],
-    ) -> Result<BTreeMap<String, String>, (TaskHook, Failed)> {
-        let mut environment = BTreeMap::new();
+    ) -> Result<(), (TaskHook, Failed)> {
         let task = prepare.spec.task(&prepare.run.task).ok_or_else(|| {
             let failed = Failed::hopeless("the job has no such task");
             (TaskHook::Validate, failed)
@@ -111,27 +182,12 @@ impl Executor {
                 TaskHook::TaskDirectory => self.task_directory(prepare, task),
                 TaskHook::Logs => self.logs(prepare, task),
                 TaskHook::DispatchPayload => self.dispatch_payload(prepare),
-                TaskHook::Templates => self.templates(prepare, task).map(|variables| {
-                    environment.extend(variables);
-                }),
-                TaskHook::Artifacts => Ok(()),
+                // They wait.
+                TaskHook::Artifacts | TaskHook::Templates => Ok(()),
             };
             done.map_err(|failed| (*hook, failed))?;
         }
-        Ok(environment)
-    }
-
-    /// Fetches the artifacts that were not fetched yet.
-    async fn artifacts(
-        self: &Arc<Self>,
-        prepare: &PrepareTask,
-        _cancel: &CancellationToken,
-    ) -> Result<(), Failed> {
-        let source = prepare.artifacts.first().map(|artifact| &artifact.source);
-        Err(Failed::hopeless(format!(
-            "artifact {source:?}: this release fetches none; put the file on the node, in \
-             chroot_paths or a host_volume, and take the artifact block out of the job"
-        )))
+        Ok(())
     }
 
     fn validate(&self, prepare: &PrepareTask, task: &Task) -> Result<(), Failed> {
@@ -150,12 +206,8 @@ impl Executor {
             return Err(Failed::hopeless(problem));
         }
         self.owner_of(prepare, task)?;
-        let signal = &task.kill_signal;
-        if !signal.is_empty() && os_signal::number(signal).is_none() {
-            return Err(Failed::hopeless(format!(
-                "kill_signal: {signal:?} is no signal of this node"
-            )));
-        }
+        check_signals(task)?;
+        check_volumes(driver, task)?;
         for network in &prepare.spec.group().networks {
             match network.mode() {
                 NetworkMode::Host => {}
@@ -197,7 +249,7 @@ impl Executor {
         };
         self.allocs
             .build_task(prepare.run.alloc, &task.name, access)
-            .map_err(|error| Failed::possible(&error))
+            .map_err(|error| Failed::possible_of(&error))
     }
 
     /// Who reaches the directories of a task.
@@ -243,7 +295,7 @@ impl Executor {
         let base = self.allocs.path_of(prepare.run.alloc);
         create_streams(&self.paths, &run, &base, Path::new("alloc/logs"), limits)
             .map(drop)
-            .map_err(|error| Failed::possible(&error))
+            .map_err(|error| Failed::possible_of(&error))
     }
 
     fn dispatch_payload(&self, prepare: &PrepareTask) -> Result<(), Failed> {
@@ -259,8 +311,37 @@ impl Executor {
         };
         self.allocs
             .write_file(prepare.run.alloc, Path::new(file), &payload, attributes)
-            .map_err(|error| Failed::possible(&error))
+            .map_err(|error| Failed::possible_of(&error))
     }
+}
+
+/// A driver without processes only imitates a mount.
+fn check_volumes(driver: &DriverSettings, task: &Task) -> Result<(), Failed> {
+    let mounts_in_vain = driver.has(Ability::Processes) && !driver.has(Ability::Volumes);
+    if mounts_in_vain && !task.volume_mounts.is_empty() {
+        return Err(Failed::hopeless(format!(
+            "task driver {:?} for {:?} does not support host volumes",
+            task.driver, task.name
+        )));
+    }
+    Ok(())
+}
+
+/// The signals of a task are this node's.
+fn check_signals(task: &Task) -> Result<(), Failed> {
+    let of_templates = task.templates.iter().filter_map(|template| {
+        let signals = template.change_mode() == Ok(ChangeMode::Signal);
+        signals.then(|| ("change_signal", template.change_signal()))
+    });
+    let kill = Some(("kill_signal", task.kill_signal.as_str()));
+    let kill = kill.filter(|(_, signal)| !signal.is_empty());
+    for (key, signal) in kill.into_iter().chain(of_templates) {
+        if os_signal::number(signal).is_none() {
+            let problem = format!("{key}: {signal:?} is no signal of this node");
+            return Err(Failed::hopeless(problem));
+        }
+    }
+    Ok(())
 }
 
 /// The bytes of a dispatch's payload, which the job has as base64 of Snappy's block format.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
-use isolation::cgroup::{CPUSET_CPUS, CgroupLimits, Unenforced};
-use isolation::{Access, Bind, Identity, Namespace, Network, Resource, ResourceLimit, SandboxSpec};
+use isolation::cgroup::{CPUSET_CPUS, CgroupLimits, Controller, Unenforced};
+use isolation::{Identity, Namespace, Network, Resource, ResourceLimit, SandboxSpec};
 use noded_core::driver::{Ability, TaskRoot};
 use noded_core::effect::StartTask;
 use noded_core::env::core_list;
@@ -17,7 +17,7 @@ use noded_keeper::protocol::{Refusal, Request, SpawnRequest, StdioSource};
 use protocol_error_chain::chain;
 use protocol_model::NetworkMode;
 
-use super::limits::limits;
+use super::limits::{LimitRules, limits};
 use super::masks::masks;
 use super::prepare::layout;
 use super::sandbox::KeptSandbox;
@@ -73,14 +73,16 @@ impl Executor {
     fn spawn_request(&self, start: &StartTask) -> Result<Spawn, StartFailed> {
         let key = keeper_key(&start.run)
             .ok_or_else(|| StartFailed::hopeless("the task's name is not one for a file"))?;
-        let spec = self.sandbox(start)?;
+        let (mut spec, limits) = self.sandbox(start)?;
+        if !self.hierarchy.controllers().contains(Controller::Cpuset) {
+            spec.processors.clone_from(&limits.cpus);
+        }
         let plan = isolation::plan(&spec).map_err(|error| StartFailed::hopeless(chain(&error)))?;
         let path = cgroup_of(&key).map_err(|error| StartFailed::hopeless(chain(&error)))?;
         let cgroup = self
             .hierarchy
             .create_task(&path)
             .map_err(|error| StartFailed::possible(&error))?;
-        let limits = self.limits(start)?;
         let unenforced = cgroup
             .apply_limits(&limits)
             .map_err(|error| StartFailed::possible(&error))?;
@@ -132,7 +134,7 @@ impl Executor {
         })
     }
 
-    fn sandbox(&self, start: &StartTask) -> Result<SandboxSpec, StartFailed> {
+    fn sandbox(&self, start: &StartTask) -> Result<(SandboxSpec, CgroupLimits), StartFailed> {
         let node = self.config.now();
         let identity =
             identity_of(&node, &start.driver, &start.user).map_err(StartFailed::hopeless)?;
@@ -165,13 +167,14 @@ impl Executor {
             spec.hostname = Some(start.network.hostname.clone());
         }
         spec.env = environment(host, &start.environment, task.denied_variables());
-        Ok(spec)
-    }
-
-    fn limits(&self, start: &StartTask) -> Result<CgroupLimits, StartFailed> {
-        let node = self.config.now();
-        let memory = node.drivers.of(&start.driver)?.has(Ability::MemoryLimit);
-        Ok(limits(start, node.task_pids_max, memory))
+        let rules = LimitRules {
+            pids_max: node.task_pids_max,
+            memory: driver.has(Ability::MemoryLimit),
+            asked: task.asked_limits(),
+            cpu_hard_limit: node.task_cpu_hard_limit,
+            core_mhz: self.core_mhz.load(Ordering::Relaxed),
+        };
+        Ok((spec, limits(start, &rules)))
     }
 
     /// A user that only the task's templates name is known now: until here the directories were
@@ -199,57 +202,15 @@ impl Executor {
             masked,
         })
     }
-
-    /// Host volumes of the group, where the task mounts them.
-    fn binds(&self, start: &StartTask) -> Result<Vec<Bind>, StartFailed> {
-        let config = self.config.now();
-        let group = start.spec.group();
-        let mounts = start
-            .spec
-            .task(&start.run.task)
-            .map(|task| task.volume_mounts.as_slice())
-            .unwrap_or_default();
-        mounts
-            .iter()
-            .map(|mount| {
-                let name = mount.volume.as_deref().unwrap_or_default();
-                let missing =
-                    |what: &str| StartFailed::hopeless(format!("volume {name:?}: {what}"));
-                let request = group
-                    .volumes
-                    .get(name)
-                    .ok_or_else(|| missing("the group has no such volume"))?;
-                if !matches!(request.volume_type.as_str(), "" | "host") {
-                    return Err(missing("only host volumes are supported"));
-                }
-                let source = request.source_of(start.spec.alloc().index());
-                let volume = config.host_volumes.get(&source).ok_or_else(|| {
-                    missing(&format!("this node has no such host volume as {source:?}"))
-                })?;
-                let read_only =
-                    volume.read_only || request.read_only || mount.read_only.unwrap_or(false);
-                Ok(Bind {
-                    source: volume.path.clone(),
-                    target: PathBuf::from(mount.destination.as_deref().unwrap_or_default()),
-                    access: if read_only {
-                        Access::ReadOnly
-                    } else {
-                        Access::ReadWrite
-                    },
-                })
-            })
-            .collect()
-    }
 }
 
-/// Cores that are reserved for a task in vain: the node gives them to no other task's reservation,
-/// but cannot keep processes on them.
+/// Without the cpuset controller a task starts on its cores, and nothing keeps it there.
 fn unpinned(limits: &CgroupLimits, unenforced: &[Unenforced]) -> Option<String> {
     unenforced.iter().find(|it| it.limit == CPUSET_CPUS)?;
     let cores = core_list(&limits.cpus);
     Some(format!(
-        "reserved cores {cores}: the task is not pinned to them, because this host has no cpuset \
-         controller"
+        "reserved cores {cores}: the task starts on them and may leave them, because this host has no \
+         cpuset controller"
     ))
 }
 

@@ -1,59 +1,178 @@
 //! Rendering templates into the directories of their allocation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use noded_core::driver::TaskRoot;
-use noded_core::effect::{PrepareTask, PreparedTemplate};
-use noded_template::{Delimiters, Dependency, Known, Limits, MissingKey, Outcome, Time};
+use noded_core::effect::{PrepareTask, PreparedTemplate, Rendering};
+use noded_jail::Render;
+use noded_template::{Dependency, Known, MissingKey, Time};
 use protocol_error_chain::chain;
-use protocol_model::{Task, Template};
+use protocol_model::{AllocId, Task, Template};
 use rustix::fs::OFlags;
+use tokio_util::sync::CancellationToken;
 
 use super::Executor;
 use super::prepare::Failed;
 use crate::alloc_dir::FileAttributes;
 use crate::clock;
 use crate::template::{self, PASSES_MAX, TEMPLATE_BYTES_MAX};
+use crate::template_watch::{FileMark, Sources};
+
+/// The time of one rendering. Its processor time has a lower limit, so this means that the host is
+/// busy.
+const RENDER_MAX: Duration = Duration::from_secs(5);
 
 /// What the `exec` driver shows of its own in every task's root.
 const OWN_MOUNTS: [&str; 5] = ["/alloc", "/dev", "/private", "/proc", "/sys"];
 
+/// One rendering of a task's templates.
+#[derive(Debug)]
+pub(super) struct TemplateWork<'a> {
+    pub(super) prepare: &'a PrepareTask,
+    pub(super) task: &'a Task,
+    pub(super) cancel: &'a CancellationToken,
+}
+
+/// A template of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TaskTemplate<'a> {
+    pub(super) prepared: &'a PreparedTemplate,
+    pub(super) template: &'a Template,
+}
+
+/// The outcome of rendering one template.
+#[derive(Debug)]
+pub(super) enum Text {
+    Rendered(String),
+    /// It needs data that this node cannot give now.
+    Missing(BTreeSet<Dependency>),
+}
+
+/// The outcome of the hook.
+#[derive(Debug, Default)]
+pub(super) struct TemplatesDone {
+    /// Variables that templates add to the environment.
+    pub(super) environment: BTreeMap<String, String>,
+    /// Data that templates wait for; empty = every template is rendered.
+    pub(super) missing: BTreeSet<Dependency>,
+}
+
+impl<'a> TemplateWork<'a> {
+    pub(super) fn templates(&self) -> impl Iterator<Item = TaskTemplate<'a>> + use<'a> {
+        let task = self.task;
+        self.prepare.templates.iter().filter_map(move |prepared| {
+            let template = task.templates.get(prepared.offset)?;
+            Some(TaskTemplate { prepared, template })
+        })
+    }
+}
+
+impl TaskTemplate<'_> {
+    /// A problem of this template.
+    pub(super) fn hopeless(&self, problem: &str) -> Failed {
+        Failed::hopeless(problem).about(&self.subject())
+    }
+
+    fn subject(&self) -> String {
+        format!("template {:?}", self.template.dest_path())
+    }
+}
+
 impl Executor {
-    /// Renders the templates; returns what they add to the environment. Blocks.
-    pub(super) fn templates(
-        &self,
-        prepare: &PrepareTask,
-        task: &Task,
-    ) -> Result<BTreeMap<String, String>, Failed> {
-        let mut environment = prepare.environment.clone();
-        let mut added = BTreeMap::new();
-        for prepared in &prepare.templates {
-            let Some(template) = task.templates.get(prepared.offset) else {
-                continue;
+    /// Renders the templates of an attempt, except those that stay as they are. Blocks.
+    pub(super) fn templates(&self, work: &TemplateWork<'_>) -> Result<TemplatesDone, Failed> {
+        let mut environment = work.prepare.environment.clone();
+        let mut done = TemplatesDone::default();
+        for one in work.templates() {
+            let text = match self.kept_text(work, one) {
+                Some(text) => text,
+                None => match self.text_of(work, one, &environment)? {
+                    Text::Rendered(text) => {
+                        self.write(work, one, &text)?;
+                        text
+                    }
+                    Text::Missing(missing) => {
+                        done.missing.extend(missing);
+                        continue;
+                    }
+                },
             };
-            let subject = |problem: String| {
-                Failed::hopeless(format!("template {:?}: {problem}", template.dest_path()))
-            };
-            let text = self.source(prepare, prepared, template).map_err(subject)?;
-            let rendered = self.rendered(prepare, task, template, &text, &environment);
-            let rendered = rendered.map_err(subject)?;
-            let attributes = attributes(template).map_err(subject)?;
-            let path = Path::new(&prepared.destination);
-            if !template.envvars() {
-                self.check_visible(prepare, task, path).map_err(subject)?;
-            }
-            self.allocs
-                .write_file(prepare.run.alloc, path, rendered.as_bytes(), attributes)
-                .map_err(|error| subject(chain(&error)))?;
-            if template.envvars() {
-                let variables =
-                    template::environment_of(&rendered).map_err(|error| subject(chain(&error)))?;
+            if one.template.envvars() {
+                let variables = template::environment_of(&text)
+                    .map_err(|error| one.hopeless(&chain(&error)))?;
                 environment.extend(variables.clone());
-                added.extend(variables);
+                done.environment.extend(variables);
             }
         }
-        Ok(added)
+        Ok(done)
+    }
+
+    /// The text of a file that a restart leaves as it is; `None` = it is rendered.
+    fn kept_text(&self, work: &TemplateWork<'_>, one: TaskTemplate<'_>) -> Option<String> {
+        let run = &work.prepare.run;
+        if one.prepared.rendering == Rendering::Anew {
+            return None;
+        }
+        let is_unchanged = |(path, mark): (PathBuf, FileMark)| {
+            // A file that is away changes nothing.
+            self.mark_of(run.alloc, &path).is_none_or(|now| now == mark)
+        };
+        let files = self.watch.rendered(run, one.prepared.offset);
+        files
+            .into_iter()
+            .all(is_unchanged)
+            .then(|| self.text_before(work, one))
+            .flatten()
+    }
+
+    /// The text in a template's file; `None` where there is none.
+    pub(super) fn text_before(
+        &self,
+        work: &TemplateWork<'_>,
+        one: TaskTemplate<'_>,
+    ) -> Option<String> {
+        let base = self.allocs.path_of(work.prepare.run.alloc);
+        let below = source_below(&base, &one.prepared.destination).ok()?;
+        let (bytes, _) = self.bytes_of(work.prepare, below).ok()?;
+        String::from_utf8(bytes).ok()
+    }
+
+    /// Renders one template. The files that it read are known to the watch from then on.
+    pub(super) fn text_of(
+        &self,
+        work: &TemplateWork<'_>,
+        one: TaskTemplate<'_>,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Text, Failed> {
+        let mut sources = Sources::default();
+        let text = self.source(work.prepare, one.prepared, one.template);
+        let rendered = text
+            .map_err(Failed::hopeless)
+            .and_then(|text| self.rendered(work, one, text, environment, &mut sources));
+        let (run, offset) = (&work.prepare.run, one.prepared.offset);
+        self.watch.record(run, offset, sources);
+        rendered.map_err(|failed| failed.about(&one.subject()))
+    }
+
+    /// Writes a template's file.
+    pub(super) fn write(
+        &self,
+        work: &TemplateWork<'_>,
+        one: TaskTemplate<'_>,
+        text: &str,
+    ) -> Result<(), Failed> {
+        let TemplateWork { prepare, task, .. } = work;
+        let subject = |problem: String| one.hopeless(&problem);
+        let attributes = attributes(one.template).map_err(subject)?;
+        let path = Path::new(&one.prepared.destination);
+        if !one.template.envvars() {
+            self.check_visible(prepare, task, path).map_err(subject)?;
+        }
+        self.allocs
+            .write_file(prepare.run.alloc, path, text.as_bytes(), attributes)
+            .map_err(|error| subject(chain(&error)))
     }
 
     fn source(
@@ -66,12 +185,12 @@ impl Executor {
             return Ok(template.embedded_tmpl().to_owned());
         };
         let base = self.allocs.path_of(prepare.run.alloc);
-        let bytes = self.bytes_of(prepare, source_below(&base, source)?)?;
+        let (bytes, _) = self.bytes_of(prepare, source_below(&base, source)?)?;
         String::from_utf8(bytes).map_err(|_| format!("source {source:?} is not UTF-8"))
     }
 
     /// A file beneath the allocation's directory, not followed out of it by links.
-    fn bytes_of(&self, prepare: &PrepareTask, below: &Path) -> Result<Vec<u8>, String> {
+    fn bytes_of(&self, prepare: &PrepareTask, below: &Path) -> Result<(Vec<u8>, FileMark), String> {
         // Not to wait for a writer, where a task made a pipe of the file.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let file = self
@@ -83,6 +202,8 @@ impl Executor {
         if !about.is_file() {
             return Err(format!("{} is not a regular file", below.display()));
         }
+        // Before it is read: a change meanwhile is noticed at the next look.
+        let mark = FileMark::of(&file).map_err(|error| error.to_string())?;
         let mut bytes = Vec::new();
         let limit = TEMPLATE_BYTES_MAX as u64 + 1;
         std::io::Read::read_to_end(&mut std::io::Read::take(file, limit), &mut bytes)
@@ -91,66 +212,85 @@ impl Executor {
             let path = below.display();
             return Err(format!("{path} is larger than {TEMPLATE_BYTES_MAX} bytes"));
         }
-        Ok(bytes)
+        Ok((bytes, mark))
+    }
+
+    /// The mark of a file that a template reads; `None` where it is away. Blocks.
+    pub(crate) fn mark_of(&self, alloc: AllocId, below: &Path) -> Option<FileMark> {
+        let file = self.allocs.open_beneath(alloc, below, OFlags::PATH).ok()?;
+        FileMark::of(file).ok()
     }
 
     /// Renders one template, and again for as long as it names files that it has not had.
     fn rendered(
         &self,
-        prepare: &PrepareTask,
-        task: &Task,
-        template: &Template,
-        text: &str,
+        work: &TemplateWork<'_>,
+        one: TaskTemplate<'_>,
+        text: String,
         environment: &BTreeMap<String, String>,
-    ) -> Result<String, String> {
-        let template = noded_template::Template {
+        sources: &mut Sources,
+    ) -> Result<Text, Failed> {
+        let TemplateWork { prepare, task, .. } = work;
+        let template = one.template;
+        let job = prepare.spec.job();
+        let mut render = Render {
             text,
-            delimiters: Delimiters::new(template.left_delim(), template.right_delim.as_deref()),
+            left_delimiter: template.left_delim().to_owned(),
+            right_delimiter: template.right_delim.clone().unwrap_or_default(),
             missing_key: match template.err_missing_key {
                 Some(true) => MissingKey::Error,
                 Some(false) | None => MissingKey::Zero,
             },
-        };
-        let job = prepare.spec.job();
-        let mut known = Known {
-            environment: environment.clone(),
-            namespace: job.namespace.clone(),
-            region: job.region.clone(),
-            now: time(clock::wall().0),
-            ..Known::default()
+            known: Known {
+                environment: environment.clone(),
+                namespace: job.namespace.clone(),
+                region: job.region.clone(),
+                now: time(clock::wall().0),
+                ..Known::default()
+            },
         };
         let base = self.allocs.path_of(prepare.run.alloc);
         for _ in 0..PASSES_MAX {
-            let outcome = noded_template::render(&template, &known, &Limits::default());
-            let missing = match outcome.map_err(|error| error.to_string())? {
-                Outcome::Rendered(text) => return Ok(text),
-                Outcome::Missing(missing) => missing,
+            let cancelled = work.cancel.cancelled();
+            let rendering = self.jail.run(&render, RENDER_MAX, cancelled, |_| {});
+            let rendering = tokio::runtime::Handle::current().block_on(rendering);
+            let mut missing = match rendering.map_err(|error| Failed::of_jail(&error))? {
+                noded_jail::Rendering::Rendered(text) => return Ok(Text::Rendered(text)),
+                noded_jail::Rendering::Missing(missing) => missing,
             };
-            for dependency in missing {
-                let Dependency::File(path) = dependency else {
-                    return Err(format!(
-                        "Missing: {dependency}: this release has no variables and no services"
-                    ));
-                };
+            let files: Vec<String> = missing
+                .extract_if(.., |it| matches!(it, Dependency::File(_)))
+                .filter_map(|it| match it {
+                    Dependency::File(path) => Some(path),
+                    _ => None,
+                })
+                .collect();
+            // What else is missing may depend on the files.
+            if files.is_empty() {
+                return Ok(Text::Missing(missing));
+            }
+            for path in files {
                 let below = template::file_below(&base, &task.name, &path).ok_or_else(|| {
-                    format!(
+                    Failed::hopeless(format!(
                         "file {path:?} is in neither the task's directory nor the allocation's \
                          shared one"
-                    )
+                    ))
                 })?;
-                let bytes = self.bytes_of(prepare, &below);
-                let bytes = bytes.map_err(|problem| format!("file {path:?}: {problem}"))?;
-                known.files.insert(path, bytes);
+                let read = self.bytes_of(prepare, &below);
+                sources.add(&below, read.as_ref().ok().map(|(_, mark)| *mark));
+                let (bytes, _) =
+                    read.map_err(|problem| Failed::hopeless(format!("file {path:?}: {problem}")))?;
+                render.known.files.insert(path, bytes);
             }
         }
-        Err(format!(
+        Err(Failed::hopeless(format!(
             "it names new files in each of {PASSES_MAX} renderings"
-        ))
+        )))
     }
 
     /// A file beneath something that is mounted over it is written, and never seen by the task:
     /// that must not pass in silence.
-    fn check_visible(
+    pub(super) fn check_visible(
         &self,
         prepare: &PrepareTask,
         task: &Task,

@@ -12,6 +12,7 @@ pub(crate) mod runtime;
 
 use std::path::Path;
 
+use isolation::cgroup::Controller;
 use isolation::enforcement::{CgroupMode, Enforcement, enforcement};
 use noded_core::driver::Ability;
 use protocol_model::{
@@ -178,6 +179,11 @@ fn add_enforcement(node: &mut Node, enforcement: &Enforcement) {
         CgroupMode::Hybrid { missing, .. } => missing.to_string(),
         CgroupMode::Full { .. } | CgroupMode::None { .. } => String::new(),
     };
+    let cores = match controllers.contains(Controller::Cpuset) {
+        true => "pinned",
+        false => "affinity",
+    };
+    set(node, "drover.cores", cores);
     set(node, "drover.limits.enforced", missing.is_empty());
     set(node, "cgroup.unenforced", missing);
     set(node, "drover.seccomp", enforcement.seccomp);

@@ -66,6 +66,7 @@ fn the_facts_that_job_files_ask_for_are_there() {
         "driver.raw_exec",
         "cgroup.controllers",
         "cgroup.unenforced",
+        "drover.cores",
         "drover.limits.enforced",
         "drover.task_pids_max",
         "drover.task_open_files",

@@ -6,9 +6,9 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use netns::{AddressPool, Forwarding, Layout, Mapping, RoutedError, Table};
+use netns::{AddressPool, Forwarding, Layout, Mapping, RoutedError, Table, TableError};
 use noded_core::AllocSpec;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, RwLock};
 use protocol_error_chain::chain;
 use protocol_model::{AllocId, NetworkStatus};
 
@@ -30,6 +30,8 @@ pub(crate) struct Bridge {
     table: Table,
     availability: Availability,
     state: Mutex<State>,
+    /// Held to read while ports and owners change, to write while the two are compared.
+    changes: RwLock<()>,
     released: Condvar,
     forwarding: Forwarding,
     _lock: Option<SubnetLock>,
@@ -76,6 +78,7 @@ impl Bridge {
             table: Table::new(layout),
             layout,
             state: Mutex::new(state),
+            changes: RwLock::new(()),
             released: Condvar::new(),
             availability,
             forwarding,
@@ -163,7 +166,15 @@ impl Bridge {
     }
 
     fn map_ports(&self, alloc: AllocId, mappings: &[Mapping]) -> Result<(), NetworkError> {
-        self.table.add(mappings).map_err(NetworkError::Table)?;
+        let added = {
+            let _change = self.changes.read();
+            self.table.add(mappings)
+        };
+        match added {
+            // The table may have been removed by somebody.
+            Err(TableError::Refused { .. }) => self.heal()?,
+            added => added.map_err(NetworkError::Table)?,
+        }
         // A client that keeps its port would go on talking to the former owner of ours.
         if let Err(error) = netns::forget_flows(mappings) {
             tracing::warn!(%alloc, error = %chain(&error), "flows to former owners of ports stay");
@@ -255,6 +266,7 @@ impl Bridge {
 
     /// Takes the ports of an allocation away; its address is free once its link is gone.
     pub(super) fn release(&self, alloc: AllocId) -> Result<(), NetworkError> {
+        let _change = self.changes.read();
         let mappings = match self.state.lock().owners.get(&alloc) {
             Some(owner) => owner.mappings.clone(),
             None => return Ok(()),
@@ -270,6 +282,30 @@ impl Bridge {
         }
         self.released.notify_all();
         Ok(())
+    }
+
+    /// See [`super::Networks::heal`].
+    pub(super) fn heal(&self) -> Result<(), NetworkError> {
+        let _alone = self.changes.write();
+        let wanted = {
+            let state = self.state.lock();
+            if state.host == HostSide::Absent {
+                return Ok(());
+            }
+            state.mappings()
+        };
+        let found = self.table.look().map_err(NetworkError::Table)?;
+        let found: Option<BTreeSet<Mapping>> = found.map(|listed| listed.into_iter().collect());
+        if found.as_ref() == Some(&wanted) {
+            return Ok(());
+        }
+        let lost = found.map_or(wanted.len(), |found| wanted.difference(&found).count());
+        tracing::warn!(
+            lost,
+            "another program changed the nftables table of mapped ports (a reload of the host's \
+             firewall with `flush ruleset` does that); it is made again"
+        );
+        self.match_table()
     }
 
     /// See [`super::Networks::take_up`].
@@ -356,11 +392,7 @@ impl Bridge {
         }
         self.prepare_host()?;
         state.host = HostSide::Present;
-        let wanted: BTreeSet<Mapping> = state
-            .owners
-            .values()
-            .flat_map(|owner| owner.mappings.iter().copied())
-            .collect();
+        let wanted = state.mappings();
         let listed = self.table.list().map_err(NetworkError::Table)?;
         let listed: BTreeSet<Mapping> = listed.into_iter().collect();
         let surplus: Vec<Mapping> = listed.difference(&wanted).copied().collect();
@@ -376,6 +408,13 @@ impl Bridge {
 }
 
 impl State {
+    fn mappings(&self) -> BTreeSet<Mapping> {
+        let owners = self.owners.values();
+        owners
+            .flat_map(|owner| owner.mappings.iter().copied())
+            .collect()
+    }
+
     /// A wanted port that another allocation has, and which. A port of one address comes before the
     /// same one of every address, so that the two do not collide.
     fn taken(&self, alloc: AllocId, wanted: &[Mapping]) -> Option<(u16, AllocId)> {

@@ -11,6 +11,7 @@
 //! the node's table are compared with the pins when noded starts.
 
 mod bridge;
+mod heal;
 pub(crate) mod names;
 mod open;
 mod ports;
@@ -27,6 +28,7 @@ use parking_lot::Mutex;
 use protocol_model::{AllocId, NetworkStatus};
 
 pub(crate) use bridge::Bridge;
+pub(crate) use heal::look_after;
 pub use open::Availability;
 pub(crate) use open::{layout, open};
 
@@ -177,6 +179,14 @@ impl Networks {
         if let Some(bridge) = &self.bridge {
             bridge.take_up(allocs, &self.directory);
         }
+    }
+
+    /// Makes the table of mapped ports again where another program removed or changed it. Blocks.
+    ///
+    /// # Errors
+    /// nft is missing or refused.
+    pub(crate) fn heal(&self) -> Result<(), NetworkError> {
+        self.bridge.as_ref().map_or(Ok(()), Bridge::heal)
     }
 
     /// Whether allocations can have an address of their own.

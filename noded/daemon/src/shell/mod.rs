@@ -15,6 +15,7 @@ mod holding;
 mod host;
 mod keeper;
 mod lanes;
+mod limits;
 mod links;
 mod questions;
 mod servers;
@@ -39,6 +40,7 @@ use holding::{Holding, Issued};
 use host::DiskState;
 use lanes::Lanes;
 pub(crate) use lanes::cancelled;
+use limits::EphemeralDisks;
 use links::Links;
 use servers::Servers;
 
@@ -85,6 +87,7 @@ struct Running {
     holding: Holding,
     lanes: Lanes,
     disk: DiskState,
+    ephemeral_disks: EphemeralDisks,
     /// Watermarks in the journal that may not be on the disk, with the numbers of their records.
     watermarks: VecDeque<(u64, Watermark)>,
 }
@@ -101,6 +104,7 @@ impl Shell {
             holding: Holding::default(),
             lanes: Lanes::new(Arc::clone(&self.hands), self.session.inputs.clone()),
             disk: DiskState::Roomy,
+            ephemeral_disks: EphemeralDisks::default(),
             watermarks: VecDeque::new(),
             shell: self,
         };
@@ -180,10 +184,15 @@ impl Running {
                     .on_event(Event::Session { attempt, event }, now);
             }
             Input::Keeper(news) => self.keeper_said(news),
-            Input::LaneDone { lane, prepared } => self.lanes.done(&lane, prepared.as_ref()),
+            Input::LaneDone {
+                lane,
+                interruptible,
+            } => self.lanes.done(&lane, interruptible.as_ref()),
             Input::Looked(found) => self.looked(found),
             Input::Reconfigured(config) => self.reconfigured(&config),
             Input::DiskMeasured(measured) => self.disk_measured(measured),
+            Input::DisksMeasured(sizes) => self.disks_measured(&sizes),
+            Input::OomKills(runs) => self.killed_for_memory(runs),
             Input::Ask(question) => self.answer(question),
         }
     }
@@ -296,6 +305,9 @@ impl Running {
             | Effect::StopTask { .. }
             | Effect::KillTask { .. }
             | Effect::SignalTask { .. }
+            | Effect::FollowTemplates(_)
+            | Effect::RenderTemplates(_)
+            | Effect::RunChangeScript(_)
             | Effect::ReleaseRun { .. }) => self.lanes.enqueue(effect),
         }
     }

@@ -114,7 +114,7 @@ async fn a_task_has_the_volume_cores_and_ports_of_its_allocation() {
     let known = scene.server.until("the message", said).await;
     let message = message(&known).unwrap();
     assert!(
-        message.contains("reserved cores 0: the task is not pinned"),
+        message.contains("reserved cores 0: the task starts on them and may leave them"),
         "{message}"
     );
 }

@@ -31,8 +31,8 @@ pub(crate) fn can_run() -> bool {
     true
 }
 
-/// Another package's program: built here where the tests of this package are run alone.
-fn keeper_binary() -> PathBuf {
+/// Other packages' programs: built here where the tests of this package are run alone.
+pub(crate) fn beside_noded(name: &str) -> PathBuf {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let status = Command::new(env!("CARGO"))
@@ -41,15 +41,24 @@ fn keeper_binary() -> PathBuf {
                 "--quiet",
                 "-p",
                 "noded-keeper",
+                "-p",
+                "noded-jail",
                 "--bin",
                 "noded-keeper",
+                "--bin",
+                "noded-jail",
+                "--example",
+                "hostile",
             ])
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status()
             .unwrap();
-        assert!(status.success(), "noded-keeper was not built");
+        assert!(
+            status.success(),
+            "noded-keeper and noded-jail were not built"
+        );
     });
-    Path::new(env!("CARGO_BIN_EXE_noded")).with_file_name("noded-keeper")
+    Path::new(env!("CARGO_BIN_EXE_noded")).with_file_name(name)
 }
 
 pub(crate) struct Scene {
@@ -80,7 +89,7 @@ impl Scene {
         std::fs::create_dir(&volume).unwrap();
         std::fs::set_permissions(&volume, std::fs::Permissions::from_mode(0o777)).unwrap();
         // A link, so that a test can put another build in its place.
-        std::os::unix::fs::symlink(keeper_binary(), directory.path().join(KEEPER)).unwrap();
+        std::os::unix::fs::symlink(beside_noded(KEEPER), directory.path().join(KEEPER)).unwrap();
         let server = FakeServer::start(&tls);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let cgroup = format!("drover-node-test-{}-{number}", std::process::id());

@@ -10,7 +10,7 @@ use crate::resources::Resources;
 use crate::service::Service;
 use crate::task::Task;
 use crate::template::Template;
-use crate::volume::{VolumeMount, VolumeRequest};
+use crate::volume::VolumeRequest;
 
 /// Drivers that nodes of this release have.
 pub const KNOWN_DRIVERS: [&str; 3] = ["exec", "mock_driver", "raw_exec"];
@@ -71,13 +71,8 @@ pub(super) fn claims_other_volumes(group: &TaskGroup) -> bool {
     volumes.any(|volume| !is_host(volume) || volume.sticky)
 }
 
-pub(super) fn mounts_otherwise(task: &Task) -> bool {
-    let is_private = |mount: &VolumeMount| {
-        let mode = mount.propagation_mode.as_deref();
-        matches!(mode, None | Some("" | "private"))
-    };
-    let mounts = &task.volume_mounts;
-    !mounts.is_empty() && (task.driver != "exec" || !mounts.iter().all(is_private))
+pub(super) fn mounts_in_vain(task: &Task) -> bool {
+    !task.volume_mounts.is_empty() && task.driver != "exec"
 }
 
 pub(super) fn unknown_driver(task: &Task) -> Option<&str> {
@@ -141,18 +136,23 @@ pub(super) fn moves_data(group: &TaskGroup) -> bool {
         .is_some_and(|disk| disk.migrate == Some(true))
 }
 
-pub(super) fn waits(task: &Task) -> bool {
-    task.templates
-        .iter()
-        .any(|template| template.wait.is_some())
+pub(super) fn calls_any(task: &Task, functions: &[&str]) -> bool {
+    let mut templates = task.templates.iter();
+    templates.any(|template| calls(template, functions))
 }
 
-pub(super) fn has_functions(task: &Task) -> bool {
-    task.templates.iter().any(has_other_functions)
-}
+/// Functions that ask the cluster for data.
+pub(super) const CLUSTER_FUNCTIONS: &[&str] = &[
+    "nomadService",
+    "nomadServices",
+    "nomadVar",
+    "nomadVarExists",
+    "nomadVarList",
+    "nomadVarListSafe",
+];
 
-/// Functions that ask the cluster, or another one beside it.
-const CLUSTER_FUNCTIONS: &[&str] = &[
+/// Functions that ask something beside the cluster, or that nodes refuse.
+pub(super) const FOREIGN_FUNCTIONS: &[&str] = &[
     "caLeaf",
     "caRoots",
     "connect",
@@ -163,12 +163,6 @@ const CLUSTER_FUNCTIONS: &[&str] = &[
     "ls",
     "node",
     "nodes",
-    "nomadService",
-    "nomadServices",
-    "nomadVar",
-    "nomadVarExists",
-    "nomadVarList",
-    "nomadVarListSafe",
     "pkiCert",
     "plugin",
     "safeLs",
@@ -182,8 +176,8 @@ const CLUSTER_FUNCTIONS: &[&str] = &[
     "writeToFile",
 ];
 
-/// Whether an action of the template names a function that nodes cannot evaluate.
-fn has_other_functions(template: &Template) -> bool {
+/// Whether an action of the template names one of the functions.
+fn calls(template: &Template, functions: &[&str]) -> bool {
     let right = template.right_delim.as_deref().filter(|d| !d.is_empty());
     let actions = template
         .embedded_tmpl()
@@ -197,14 +191,8 @@ fn has_other_functions(template: &Template) -> bool {
             let code = action.split(['"', '`']).step_by(2);
             let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '$');
             code.flat_map(|code| code.split(|c| !is_part(c)))
-                .any(|word| CLUSTER_FUNCTIONS.contains(&word))
+                .any(|word| functions.contains(&word))
         })
-}
-
-pub(super) fn renders_again(task: &Task) -> bool {
-    task.restart_policy
-        .as_ref()
-        .is_some_and(|restart| restart.render_templates == Some(true))
 }
 
 pub(super) fn has_devices(task: &Task) -> bool {

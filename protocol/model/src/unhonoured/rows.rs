@@ -149,22 +149,14 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         "template functions",
-        OfTask(has_functions),
-        "this release has no variables, services, Consul or Vault; the task fails its setup",
+        OfTask(|task| calls_any(task, FOREIGN_FUNCTIONS)),
+        "this cluster has no Consul and no Vault: the task fails its setup",
     ),
     row(
-        "template wait",
-        OfTask(waits),
-        "nothing changes after the first rendering",
-    ),
-    row(
-        "template change_script",
-        OfTask(|task| {
-            task.templates
-                .iter()
-                .any(|template| template.change_script.is_some())
-        }),
-        "nothing changes after the first rendering",
+        "template nomad functions",
+        OfTask(|task| calls_any(task, CLUSTER_FUNCTIONS)),
+        "this release has no variables and no services: the task waits, with an event of kind \
+         Template, until it is stopped",
     ),
     row(
         "vault",
@@ -183,8 +175,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         "volume_mount",
-        OfTask(mounts_otherwise),
-        "volumes are mounted by the driver exec, and with private propagation alone",
+        OfTask(mounts_in_vain),
+        "volumes are mounted by the driver exec alone; a raw_exec task fails its setup",
     ),
     row(
         "csi_plugin",
@@ -200,11 +192,6 @@ pub(super) const ROWS: &[Row] = &[
         "secret",
         OfTask(|task| !task.secrets.is_empty()),
         "not fetched by this release",
-    ),
-    row(
-        "restart render_templates",
-        OfTask(renders_again),
-        "templates are rendered once",
     ),
     row(
         "resources disk",

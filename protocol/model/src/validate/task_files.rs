@@ -12,6 +12,13 @@ const TASK_DEPTH: usize = 1;
 /// The same of the task's `local`.
 const LOCAL_DEPTH: usize = 2;
 
+/// The signals of Linux, without `SIG`.
+const SIGNALS: [&str; 31] = [
+    "ABRT", "ALRM", "BUS", "CHLD", "CONT", "FPE", "HUP", "ILL", "INT", "IO", "KILL", "PIPE",
+    "PROF", "PWR", "QUIT", "SEGV", "STKFLT", "STOP", "SYS", "TERM", "TRAP", "TSTP", "TTIN", "TTOU",
+    "URG", "USR1", "USR2", "VTALRM", "WINCH", "XCPU", "XFSZ",
+];
+
 pub(super) fn check(task: &Task, findings: &mut Findings) {
     let mut destinations = BTreeMap::new();
     for (offset, template) in task.templates.iter().enumerate() {
@@ -75,13 +82,11 @@ fn check_change_mode(template: &Template, findings: &mut Findings) {
     match mode {
         ChangeMode::Noop | ChangeMode::Restart => {}
         ChangeMode::Signal => {
-            if template
-                .change_signal
-                .as_deref()
-                .unwrap_or_default()
-                .is_empty()
-            {
+            let signal = template.change_signal.as_deref().unwrap_or_default();
+            if signal.is_empty() {
                 findings.refuse_at("change_signal", "missing");
+            } else if !is_signal(signal) {
+                findings.refuse_at("change_signal", format!("{signal:?} is no signal"));
             }
             // A process cannot see its own environment change.
             if template.envvars() {
@@ -98,6 +103,14 @@ fn check_change_mode(template: &Template, findings: &mut Findings) {
             }
         }
     }
+}
+
+/// Whether nodes know a signal: `SIGHUP`, `hup`, `1`.
+fn is_signal(signal: &str) -> bool {
+    let upper = signal.trim().to_ascii_uppercase();
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+    let number = upper.parse::<u8>();
+    SIGNALS.contains(&name) || number.is_ok_and(|number| (1..=64).contains(&number))
 }
 
 fn check_artifact(artifact: &Artifact, findings: &mut Findings) {

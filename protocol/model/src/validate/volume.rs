@@ -67,6 +67,8 @@ pub(super) fn check_mounts(group: &TaskGroup, task: &Task, findings: &mut Findin
             let volume = mount.volume.as_deref().unwrap_or_default();
             if volume.is_empty() {
                 findings.refuse_at("volume", "missing");
+            } else if is_resolved_later(volume) {
+                // The node knows what it names.
             } else if !group.volumes.contains_key(volume) {
                 findings.refuse_at("volume", format!("the group has no volume {volume:?}"));
             }
@@ -77,7 +79,8 @@ pub(super) fn check_mounts(group: &TaskGroup, task: &Task, findings: &mut Findin
                 findings.refuse_at("destination", format!("{destination:?} is used twice"));
             }
             let mode = mount.propagation_mode.as_deref().unwrap_or("private");
-            if !matches!(mode, "private" | "host-to-task" | "bidirectional") {
+            let is_known = matches!(mode, "" | "private" | "host-to-task" | "bidirectional");
+            if !is_known && !is_resolved_later(mode) {
                 findings.at("propagation_mode", |findings| {
                     findings.refuse_hint(
                         format!("unknown: {mode:?}"),
@@ -87,4 +90,8 @@ pub(super) fn check_mounts(group: &TaskGroup, task: &Task, findings: &mut Findin
             }
         });
     }
+}
+
+fn is_resolved_later(text: &str) -> bool {
+    text.contains("${")
 }

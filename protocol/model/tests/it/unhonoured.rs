@@ -130,6 +130,12 @@ fn every_block_without_effect_is_named_with_its_place() {
             json!({"Templates": [{"EmbeddedTmpl": "{{ key \"a\" }}"}]}),
             format!("{task}template functions"),
         ),
+        (
+            json!({}),
+            json!({}),
+            json!({"Templates": [{"EmbeddedTmpl": "{{ with nomadVar \"a\" }}{{ end }}"}]}),
+            format!("{task}template nomad functions"),
+        ),
     ];
     for (in_job, in_group, in_task, path) in cases {
         assert_eq!(paths(in_job, in_group, in_task), [path]);

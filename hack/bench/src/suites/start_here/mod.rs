@@ -82,7 +82,7 @@ struct Floors {
 /// If a floor cannot be measured, or the clusters' figures were asked for and cannot be measured.
 fn run(bench: &Bench, matches: &ArgMatches, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let options = Options::from_arg_matches(matches)?;
-    bench.must_have(&["controlplane", "noded", "noded-keeper"])?;
+    bench.must_have(&["controlplane", "noded", "noded-jail", "noded-keeper"])?;
     let floors = Floors {
         spawn: floor::spawn(&bench.scratch).context("measure the spawn floor")?,
         durable: floor::durable_write(&bench.scratch).context("measure the durable-write floor")?,

@@ -48,7 +48,13 @@ const TIMED: Fleet = Fleet {
     nice: 0,
 };
 const SERVERS: usize = 3;
-const PROGRAMS: &[&str] = &["controlplane", "nodesim", "noded", "noded-keeper"];
+const PROGRAMS: &[&str] = &[
+    "controlplane",
+    "nodesim",
+    "noded",
+    "noded-jail",
+    "noded-keeper",
+];
 /// Ends of tasks of each kind that are timed while nothing else happens.
 const QUIET_EXITS: usize = 200;
 /// From an end to its sight, at the 99th percentile.

@@ -2,18 +2,23 @@
 //!
 //! Here: how files of the repository are found, and the messages. `log`: the control plane's log
 //! and checkpoints. `node`: the keeper's and the journal's.
-//! `network`: answers of the kernel and of nft. `users`: job files and requests.
+//! `network`: answers of the kernel and of nft. `users`: job files and requests. `artifacts`: their
+//! sources and archives.
 
+mod artifacts;
 mod log;
 mod network;
 mod node;
 mod users;
 
+pub(crate) use artifacts::{artifact_sources, artifact_tars, artifact_zips};
 pub(crate) use log::{
     checkpoint_records, checkpoints, entries, histories, outcomes, refusals, segments,
 };
 pub(crate) use network::{netlink_answers, nft_descriptions};
-pub(crate) use node::{journal_files, journals, packets, plans, records, states, streams};
+pub(crate) use node::{
+    jail_frames, journal_files, journals, packets, plans, records, states, streams,
+};
 pub(crate) use users::{job_documents, job_files, requests, templates};
 
 use std::path::{Path, PathBuf};

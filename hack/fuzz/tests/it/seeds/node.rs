@@ -25,6 +25,11 @@ pub(crate) fn packets() -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// Frozen requests and reports of jail children.
+pub(crate) fn jail_frames() -> Vec<Vec<u8>> {
+    bytes_of(files("noded/jail/tests/golden/v1", "re"))
+}
+
 /// Plans of both drivers, with what only a newer keeper applies and without.
 pub(crate) fn plans() -> Vec<Vec<u8>> {
     let layout = isolation::TaskLayout {

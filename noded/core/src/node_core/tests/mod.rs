@@ -6,6 +6,7 @@ mod collects;
 mod crashes;
 mod fake_host;
 mod groups;
+mod hooks;
 mod leases;
 mod lost_specs;
 mod predecessors;

@@ -399,16 +399,35 @@ fn with_events(report: AllocReport, count: usize) -> AllocReport {
 }
 
 #[test]
-fn volatile_detail_rides_along_and_never_makes_a_batch() {
+fn volatile_detail_rides_along() {
     let mut batcher = live_with(0..2);
     let talkative = with_events(report(0, ClientStatus::Running, 0), 1);
     batcher.on_update(talkative, at(0).moment);
-    assert_eq!(batcher.poll_batch(at(60_000).moment), None);
-    batcher.on_update(report(1, ClientStatus::Running, 1), at(60_000).moment);
+    batcher.on_update(report(1, ClientStatus::Running, 1), at(3_000).moment);
+    assert_eq!(batcher.poll_batch(at(3_999).moment), None);
     let batch = batcher
-        .poll_batch(at(61_000).moment)
+        .poll_batch(at(4_000).moment)
         .expect("typical is due");
     assert_eq!(ids(&batch), [1, 0]);
+    assert_eq!(batcher.poll_batch(at(60_000).moment), None, "all was said");
+}
+
+#[test]
+fn volatile_detail_leaves_alone_where_nothing_else_does() {
+    let mut batcher = live_with(0..2);
+    let running = |events| with_events(report(0, ClientStatus::Running, 0), events);
+    batcher.on_update(running(1), at(0).moment);
+    // More of it does not begin the wait anew.
+    batcher.on_update(running(2), at(4_000).moment);
+    assert_eq!(batcher.poll_batch(at(4_999).moment), None);
+    assert_eq!(batcher.poll_timeout(), Some(at(5_000).moment));
+    let batch = batcher.poll_batch(at(5_000).moment).expect("it is due");
+    assert_eq!(ids(&batch), [0]);
+    assert_eq!(batch.reports[0].task_states["main"].events.len(), 2);
+    let superseded = [ItemResult::Superseded];
+    batcher.on_ack(batch.class, batch.seq, &superseded, at(5_001).moment);
+    assert_eq!(batcher.poll_timeout(), None);
+    assert_eq!(batcher.depth(), 0);
 }
 
 /// What the next typical batch says of allocation 0, which something of allocation 1 makes leave:

@@ -9,13 +9,11 @@
 
 mod channel;
 
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use isolation::{ExecInto, Terminal, plan_exec_into};
+use isolation::{ExecInto, Terminal};
 use noded_core::RunKey;
-use noded_keeper::client::seal_plan;
-use noded_keeper::protocol::{Event, ExitStatus, Request, SpawnRequest, StdioSource, TaskKey};
+use noded_keeper::protocol::Event;
 use protocol_transport::FrameReader;
 use protocol_wire::kind::from_frame;
 use protocol_wire::v1;
@@ -26,12 +24,11 @@ use tokio::sync::mpsc;
 
 use self::channel::{Channel, Ends, Input};
 use super::{CallEnd, CallFailed, CallServer, HEARTBEAT, Replies};
-use crate::executor::{cgroup_of, keeper_key};
+use crate::executor::{Beside, BesideError, Stdio, exit_code};
 use crate::input::{AllocView, Liveness};
 use crate::keeper_events;
 use crate::keeper_link::CallError;
 
-const START_TIMEOUT_MS: u64 = 10_000;
 /// Frames of the caller that wait.
 const INPUTS_MAX: usize = 16;
 /// How often a caller that sends nothing any more is asked whether it still listens.
@@ -48,52 +45,9 @@ impl CallServer {
         replies: &mut Replies,
     ) -> Result<(), CallEnd> {
         let target = alive(view, &request.task)?;
-        let id = uuid::Uuid::new_v4().simple().to_string();
-        let key = TaskKey::new(target.alloc.to_string(), format!("exec-{id}"), 1)
-            .map_err(|error| CallFailed::internal(&error))?;
-        let beside = keeper_key(&target).ok_or_else(|| CallFailed::bad("the task has no name"))?;
-        let beside = cgroup_of(&beside).map_err(|error| CallFailed::internal(&error))?;
-        let cgroup = format!("{beside}/{}", key.task());
-        let (channel, ends) = if request.tty {
-            channel::terminal()
-        } else {
-            channel::pipes()
-        }
-        .map_err(|error| CallFailed::internal(&error))?;
-        let (spawn, descriptors) =
-            self.exec_request(&target, &request, &key, cgroup.clone(), ends)?;
-        let path = self.cgroup_path(&cgroup);
-        std::fs::create_dir(&path).map_err(|error| CallFailed::internal(&error))?;
-        let events = self.executor.keeper.open_session(key.clone());
-        let guard = Guard {
-            server: self,
-            key: key.clone(),
-        };
-        let started = self.executor.keeper.call(spawn, descriptors).await;
-        let ended = match started {
-            Ok(_) => self.converse(channel, events, reader, replies).await,
-            Err(CallError::ShuttingDown) => Err(CallEnd::Gone),
-            Err(error) => Err(CallFailed::internal(&error).into()),
-        };
-        drop(guard);
-        self.clean_up(key, path).await;
-        ended
-    }
-
-    fn exec_request(
-        &self,
-        target: &RunKey,
-        request: &v1::ExecRequest,
-        key: &TaskKey,
-        cgroup: String,
-        ends: Ends,
-    ) -> Result<(Request, Vec<OwnedFd>), CallEnd> {
         let Some((command, args)) = request.command.split_first() else {
             return Err(CallFailed::bad("no command").into());
         };
-        let kept = self.executor.sandboxes.find(target).ok_or_else(|| {
-            CallFailed::new(500, "what the task was started with is not known any more")
-        })?;
         let into = ExecInto {
             command: command.clone(),
             args: args.to_vec(),
@@ -103,26 +57,27 @@ impl CallServer {
                 Terminal::None
             },
         };
-        let plan =
-            plan_exec_into(&kept.spec, &into).map_err(|error| CallFailed::internal(&error))?;
-        let sealed = seal_plan(&plan).map_err(|error| CallFailed::internal(&error))?;
+        let (channel, ends) = if request.tty {
+            channel::terminal()
+        } else {
+            channel::pipes()
+        }
+        .map_err(|error| CallFailed::internal(&error))?;
         let Ends {
             stdin,
             stdout,
             stderr,
         } = ends;
-        let at = |position| StdioSource::Descriptor { position };
-        let spawn = SpawnRequest {
-            key: key.clone(),
-            cgroup,
-            stdin: at(1),
-            stdout: at(2),
-            stderr: at(3),
-            network: None,
-            target: keeper_key(target),
-            start_timeout_ms: START_TIMEOUT_MS,
+        let beside =
+            Beside::new(&self.executor, target).map_err(|error| CallFailed::internal(&error))?;
+        let stdio = Stdio::Descriptors([stdin, stdout, stderr]);
+        let ended = match beside.start(&into, stdio).await {
+            Ok(events) => self.converse(channel, events, reader, replies).await,
+            Err(BesideError::Keeper(CallError::ShuttingDown)) => Err(CallEnd::Gone),
+            Err(error) => Err(CallFailed::internal(&error).into()),
         };
-        Ok((Request::Spawn(spawn), vec![sealed, stdin, stdout, stderr]))
+        beside.end().await;
+        ended
     }
 
     async fn converse(
@@ -191,34 +146,6 @@ impl CallServer {
             }
         }
     }
-
-    fn cgroup_path(&self, cgroup: &str) -> std::path::PathBuf {
-        let hierarchy = &self.executor.hierarchy;
-        hierarchy
-            .mount()
-            .path
-            .join(hierarchy.base())
-            .join(isolation::cgroup::TASKS)
-            .join(cgroup)
-    }
-
-    /// The process is dead, or dies now; nothing of it stays.
-    async fn clean_up(&self, key: TaskKey, cgroup: std::path::PathBuf) {
-        let keeper = &self.executor.keeper;
-        let _answer = keeper
-            .call(Request::Kill { key: key.clone() }, Vec::new())
-            .await;
-        for _ in 0..100 {
-            match std::fs::remove_dir(&cgroup) {
-                Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-                // The task ended too, and took it along.
-                Ok(()) | Err(_) => break,
-            }
-        }
-        let _answer = keeper.call(Request::Acknowledge { key }, Vec::new()).await;
-    }
 }
 
 /// Whether the caller may still send something.
@@ -226,18 +153,6 @@ impl CallServer {
 enum Listening {
     Yes,
     No,
-}
-
-/// Its events go nowhere once the call is over, however it ends.
-struct Guard<'a> {
-    server: &'a CallServer,
-    key: TaskKey,
-}
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        self.server.executor.keeper.close_session(&self.key);
-    }
 }
 
 fn alive(view: &AllocView, task: &str) -> Result<RunKey, CallFailed> {
@@ -290,15 +205,6 @@ async fn send(replies: &mut Replies, output: Output) -> Result<(), CallEnd> {
         output: Some(output),
     };
     replies.send(Reply::Exec(output)).await
-}
-
-fn exit_code(status: ExitStatus) -> i32 {
-    match status {
-        ExitStatus::Code(code) => code,
-        // As shells say it.
-        ExitStatus::Signal { signal, .. } => 128 + signal.0,
-        ExitStatus::Unknown => 255,
-    }
 }
 
 fn spawn_failed(event: Event) -> CallEnd {

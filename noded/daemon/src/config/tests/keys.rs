@@ -19,7 +19,7 @@ const BASE: [(&str, &str); 3] = [
 /// A key, a file's lines that set it, and what they come to.
 type Row = (&'static str, &'static str, fn(&Config) -> bool);
 
-const PLACE: [Row; 10] = [
+const PLACE: [Row; 11] = [
     ("name", "name = \"n7\"", |it| it.name == "n7"),
     ("region", "region = \"eu\"", |it| it.region.as_str() == "eu"),
     ("datacenter", "datacenter = \"dc7\"", |it| {
@@ -45,6 +45,9 @@ const PLACE: [Row; 10] = [
     }),
     ("keeper_binary", "keeper_binary = \"/k7\"", |it| {
         it.keeper_binary == Path::new("/k7")
+    }),
+    ("jail_binary", "jail_binary = \"/j7\"", |it| {
+        it.jail_binary == Path::new("/j7")
     }),
 ];
 
@@ -128,7 +131,7 @@ const ROOM: [Row; 14] = [
     ),
 ];
 
-const TASKS: [Row; 18] = [
+const TASKS: [Row; 20] = [
     (
         "host_volume.path",
         "host_volume \"v\" { path = \"/7\" }",
@@ -162,6 +165,14 @@ const TASKS: [Row; 18] = [
         let cores = it.reservable_cores.as_ref();
         cores.is_some_and(|cores| cores.contains(7) && !cores.contains(0))
     }),
+    ("task_cpu_hard_limit", "task_cpu_hard_limit = true", |it| {
+        it.task_cpu_hard_limit == Switch::On
+    }),
+    (
+        "ephemeral_disk.enforce",
+        "ephemeral_disk { enforce = \"off\" }",
+        |it| it.upkeep.ephemeral_disk == DiskWatch::Off,
+    ),
     ("chroot_paths", "chroot_paths = [\"/7\"]", |it| {
         it.chroot_paths == [Path::new("/7")]
     }),
@@ -247,8 +258,55 @@ const NETWORK: [Row; 3] = [
     ),
 ];
 
+const ARTIFACT: [Row; 7] = [
+    (
+        "artifact.http_read_timeout",
+        "artifact { http_read_timeout = \"7s\" }",
+        |it| it.artifact.limits.http_timeout.as_secs() == 7,
+    ),
+    (
+        "artifact.http_max_size",
+        "artifact { http_max_size = \"7kB\" }",
+        |it| it.artifact.limits.http_bytes_max == Some(7000),
+    ),
+    (
+        "artifact.git_timeout",
+        "artifact { git_timeout = \"7s\" }",
+        |it| it.artifact.limits.git_timeout.as_secs() == 7,
+    ),
+    (
+        "artifact.decompression_size_limit",
+        "artifact { decompression_size_limit = \"7KiB\" }",
+        |it| it.artifact.limits.unpacked_bytes_max == Some(7168),
+    ),
+    (
+        "artifact.decompression_file_count_limit",
+        "artifact { decompression_file_count_limit = 7 }",
+        |it| it.artifact.limits.unpacked_entries_max == Some(7),
+    ),
+    (
+        "artifact.disable_artifact_inspection",
+        "artifact { disable_artifact_inspection = true }",
+        |it| it.artifact.links == noded_artifact::Links::Taken,
+    ),
+    (
+        "artifact.set_environment_variables",
+        "artifact { set_environment_variables = \"A,B\" }",
+        |it| it.artifact.variables == ["A", "B"],
+    ),
+];
+
 fn rows() -> Vec<Row> {
-    [&PLACE[..], &SERVERS, &ROOM, &TASKS, &NETWORK, &LOG].concat()
+    [
+        &PLACE[..],
+        &SERVERS,
+        &ROOM,
+        &TASKS,
+        &NETWORK,
+        &ARTIFACT,
+        &LOG,
+    ]
+    .concat()
 }
 
 fn network(config: &Config) -> Option<&HostNetworkFilter> {
@@ -290,11 +348,15 @@ fn keys_in(around: Block) -> Vec<String> {
 
 #[test]
 fn every_key_that_the_reader_knows_has_a_row() {
-    let blocks: [(&str, Block); 8] = [
+    let blocks: [(&str, Block); 10] = [
         ("", |key| key.to_owned()),
         ("tls.", |key| format!("tls {{\n {key}\n}}")),
         ("reserved.", |key| format!("reserved {{\n {key}\n}}")),
+        ("artifact.", |key| format!("artifact {{\n {key}\n}}")),
         ("network.", |key| format!("network {{\n {key}\n}}")),
+        ("ephemeral_disk.", |key| {
+            format!("ephemeral_disk {{\n {key}\n}}")
+        }),
         ("driver.", |key| format!("driver \"exec\" {{\n {key}\n}}")),
         ("plugin.config.", |key| {
             format!("plugin \"exec\" {{\n config {{\n {key}\n }}\n}}")
@@ -311,6 +373,8 @@ fn every_key_that_the_reader_knows_has_a_row() {
         "tls",
         "reserved",
         "network",
+        "artifact",
+        "ephemeral_disk",
         "driver",
         "plugin",
         "host_volume",

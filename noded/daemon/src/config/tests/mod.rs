@@ -60,6 +60,7 @@ fn a_whole_file_is_understood() {
         (20_000, 32_000)
     );
     assert!(config.keeper_binary.ends_with("noded-keeper"));
+    assert!(config.jail_binary.ends_with("noded-jail"));
     assert_eq!(config.task_pids_max, 4096);
 }
 
@@ -122,6 +123,11 @@ fn every_mistake_is_named() {
             "name       = \"n1\"",
             "task_pids_max = 3",
             "`task_pids_max`: 3",
+        ),
+        (
+            "name       = \"n1\"",
+            "ephemeral_disk { enforce = \"quota\" }",
+            "`ephemeral_disk.enforce`: \"quota\" is neither",
         ),
         (
             "name       = \"n1\"",

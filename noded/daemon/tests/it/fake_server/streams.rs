@@ -113,7 +113,7 @@ async fn messages(
         match frame.kind {
             v1::SyncPart::KIND => {
                 let part: v1::SyncPart = from_frame(frame.kind, frame.body).unwrap();
-                take(known, epoch, part.allocs.clone());
+                take(known, epoch, part.allocs.clone(), Said::InSync);
                 reported.extend(
                     part.allocs
                         .iter()
@@ -166,12 +166,25 @@ async fn heartbeats(connection: quinn::Connection, known: Arc<watch::Sender<Know
     }
 }
 
-/// Batches may overtake each other: what is newer says its session and its revision.
-fn take(known: &watch::Sender<Known>, epoch: u64, reports: Vec<v1::AllocReport>) {
+/// Where a report was said.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    InSync,
+    InBatch,
+}
+
+/// Batches may overtake each other: what is newer says its session and its revision. Events of what
+/// the sync said have the revision 0.
+fn take(known: &watch::Sender<Known>, epoch: u64, reports: Vec<v1::AllocReport>, said: Said) {
     known.send_modify(|known| {
         for report in reports {
             let report = AllocReport::try_from(report).unwrap();
-            let mark = (epoch, report.revision);
+            let revision = if said == Said::InSync {
+                0
+            } else {
+                report.revision
+            };
+            let mark = (epoch, revision);
             if known.marks.get(&report.id).is_none_or(|held| *held <= mark) {
                 known.marks.insert(report.id, mark);
                 known.reports.insert(report.id, report);
@@ -195,7 +208,7 @@ async fn updates(
             index: known.borrow().index,
             results: vec![v1::ItemResult::Applied.into(); batch.allocs.len()],
         };
-        take(&known, batch.epoch, batch.allocs);
+        take(&known, batch.epoch, batch.allocs, Said::InBatch);
         write(&mut writer, &ack).await;
     }
 }

@@ -302,3 +302,38 @@ fn volumes_of_each_allocation_are_refused_in_nomad_s_words() {
         ),
     ]);
 }
+
+#[test]
+fn mounts_of_volumes_may_be_interpolated_and_modes_are_known() {
+    let with = |mount: serde_json::Value| {
+        crate::fixtures::service(
+            json!({}),
+            json!({"Volumes": {"v": {"Type": "host", "Source": "s"}}}),
+            json!({"VolumeMounts": [mount]}),
+        )
+    };
+    for mode in [
+        "",
+        "private",
+        "host-to-task",
+        "bidirectional",
+        "${meta.mode}",
+    ] {
+        let job = with(json!({"Volume": "v", "Destination": "/v", "PropagationMode": mode}));
+        assert_eq!(errors(&job), [], "{mode}");
+    }
+    let named_later = json!({"Volume": "${meta.volume}", "Destination": "/${meta.place}"});
+    assert_eq!(errors(&with(named_later)), []);
+    assert_refused(vec![
+        (
+            with(json!({"Volume": "v", "Destination": "/v", "PropagationMode": "shared"})),
+            "group \"web\" > task \"main\" > volume_mount 1 > propagation_mode",
+            "unknown: \"shared\"",
+        ),
+        (
+            with(json!({"Volume": "other", "Destination": "/v"})),
+            "group \"web\" > task \"main\" > volume_mount 1 > volume",
+            "the group has no volume \"other\"",
+        ),
+    ]);
+}

@@ -162,6 +162,11 @@ fn files_of_a_task_are_refused_for() {
             "env variables",
         ),
         (
+            template(json!({"ChangeMode": "signal", "ChangeSignal": "SIGNOPE"})),
+            &place("template 1 > change_signal"),
+            "\"SIGNOPE\" is no signal",
+        ),
+        (
             template(json!({"ChangeMode": "script"})),
             &place("template 1 > change_script > command"),
             "missing",

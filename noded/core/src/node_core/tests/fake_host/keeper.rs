@@ -6,8 +6,8 @@ use std::time::Duration;
 use protocol_model::{AllocId, TaskRunState};
 
 use super::{FakeHost, FakeRun, Luck, Manners};
-use crate::effect::{Effect, TaskHook};
-use crate::event::{Event, Exit, ExitStatus, LeasesAnswer, Recovery, RunEvent};
+use crate::effect::{Effect, PreparedTemplate, Rendering, TaskHook};
+use crate::event::{Event, Exit, ExitStatus, LeasesAnswer, Recovery, RunEvent, ScriptEnd};
 use crate::journal::{self, JournalRecord};
 use crate::key::RunKey;
 use crate::test_support::at;
@@ -146,6 +146,12 @@ impl FakeHost {
             Effect::PrepareTask(prepare) => {
                 self.check_alive(&prepare.run, "prepare");
                 self.log.push(format!("prepare {}", prepare.run.task));
+                if self.luck != Luck::PrepareFails {
+                    for artifact in &prepare.artifacts {
+                        let artifact = artifact.offset;
+                        self.answer(&prepare.run, RunEvent::Fetched { artifact });
+                    }
+                }
                 let event = if self.luck == Luck::PrepareFails {
                     RunEvent::PrepareFailed {
                         hook: prepare.hooks[0],
@@ -158,6 +164,7 @@ impl FakeHost {
                     }
                 };
                 self.answer(&prepare.run, event);
+                self.prepared.push(*prepare);
             }
             Effect::StartTask(start) => self.spawn(&start.run),
             Effect::StopTask {
@@ -179,6 +186,19 @@ impl FakeHost {
             Effect::SignalTask { run, signal } => {
                 self.check_alive(&run, "signal");
                 self.log.push(format!("signal {} {signal}", run.task));
+            }
+            Effect::FollowTemplates(work) => {
+                self.log.push(format!("follow {}", work.run.task));
+            }
+            Effect::RenderTemplates(work) => {
+                let anew = |it: &&PreparedTemplate| it.rendering == Rendering::Anew;
+                let written = work.templates.iter().filter(anew).map(|it| it.offset);
+                let changed = written.collect();
+                self.answer(&work.run, RunEvent::TemplatesRendered { changed });
+            }
+            Effect::RunChangeScript(script) => {
+                let (offset, end) = (script.offset, ScriptEnd::Exited { code: 0 });
+                self.answer(&script.run, RunEvent::ScriptEnded { offset, end });
             }
             Effect::ReleaseRun { run } => {
                 let ended = self.runs.remove(&run);

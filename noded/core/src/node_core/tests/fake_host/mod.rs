@@ -14,7 +14,7 @@ use protocol_model::{
 };
 use protocol_wire::report::AllocReport;
 
-use crate::effect::Effect;
+use crate::effect::{Effect, PrepareTask};
 use crate::event::{AllocEvent, Event, Exit, RunEvent, SessionEvent};
 use crate::journal;
 use crate::key::{Attempt, BootId, RunEpoch, RunKey, Watermark};
@@ -58,6 +58,8 @@ pub(super) struct FakeHost {
     pub(super) pending: VecDeque<Event>,
     pub(super) runs: BTreeMap<RunKey, FakeRun>,
     pub(super) log: Vec<String>,
+    /// Preparations that were asked for.
+    pub(super) prepared: Vec<PrepareTask>,
     pub(super) journal: Vec<Vec<u8>>,
     synced: usize,
     /// What of the watch is on the disk.
@@ -115,6 +117,7 @@ impl FakeHost {
             pending: VecDeque::new(),
             runs: BTreeMap::new(),
             log: Vec::new(),
+            prepared: Vec::new(),
             journal: Vec::new(),
             synced: 0,
             durable: Watermark::default(),
@@ -316,6 +319,9 @@ impl FakeHost {
             | Effect::StopTask { .. }
             | Effect::KillTask { .. }
             | Effect::SignalTask { .. }
+            | Effect::FollowTemplates(_)
+            | Effect::RenderTemplates(_)
+            | Effect::RunChangeScript(_)
             | Effect::ReleaseRun { .. } => self.execute_for_task(effect),
         }
     }

@@ -1,0 +1,8 @@
+//! Artifacts over loopback, archives built here, and hostile ones.
+
+mod archives;
+mod downloads;
+mod hostile;
+mod places;
+mod scene;
+mod server;

@@ -1,0 +1,53 @@
+//! Each profile tries what it must not do; the same attempts succeed without a jail.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The example `probe`, which cargo builds beside the tests.
+fn probe() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().unwrap().parent().unwrap();
+    folder.join("examples/probe")
+}
+
+fn outcomes(jail: &str) -> BTreeMap<String, String> {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut target = Command::new("/bin/sleep").arg("60").spawn().unwrap();
+    let output = Command::new(probe())
+        .args([jail, &address, &target.id().to_string()])
+        .output()
+        .unwrap();
+    target.kill().unwrap();
+    target.wait().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {errors}", output.status);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().filter_map(|line| line.split_once(": "));
+    lines
+        .map(|(attempt, outcome)| (attempt.to_owned(), outcome.to_owned()))
+        .collect()
+}
+
+const ATTEMPTS: [&str; 8] = [
+    "connect", "create", "exec", "open", "ptrace", "signal", "thread", "udp",
+];
+
+#[test]
+fn render_can_neither_open_nor_connect_nor_exec_nor_trace() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let free = outcomes("free");
+    let confined = outcomes("compute");
+    for attempt in ATTEMPTS {
+        assert_eq!(free[attempt], "done", "{attempt} without a jail");
+        assert_eq!(confined[attempt], "permission denied", "{attempt}");
+    }
+    for outcomes in [free, confined] {
+        assert_eq!(outcomes["memory"], "done");
+    }
+}
