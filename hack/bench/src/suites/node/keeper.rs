@@ -27,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const START_TIMEOUT_MS: u64 = 10_000;
 /// Between a stop signal and the kill; the tasks here do not need it.
 const KILL_AFTER_MS: u64 = 5000;
+/// How long one cgroup of a killed task may take to be empty.
+const REMOVE_PATIENCE: Patience = Patience::Milliseconds(5000);
 const TERM: i32 = nix::libc::SIGTERM;
 const TASK: &str = "task";
 
@@ -42,7 +44,8 @@ pub(super) struct Keeper {
 /// Cgroups of the tasks, apart from the connection: several threads prepare tasks.
 #[derive(Debug)]
 pub(super) struct Tasks {
-    hierarchy: Hierarchy,
+    /// `None` once keeper has ended.
+    hierarchy: Option<Hierarchy>,
     folder: PathBuf,
 }
 
@@ -89,7 +92,10 @@ impl Keeper {
         Ok(Self {
             connection,
             daemon,
-            tasks: Tasks { hierarchy, folder },
+            tasks: Tasks {
+                hierarchy: Some(hierarchy),
+                folder,
+            },
             _run_dir: run_dir,
         })
     }
@@ -112,36 +118,24 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // Tasks are the keeper's children, not ours: their cgroups are killed in any case.
+        // Tasks are keeper's children and outlive it: their cgroups are killed.
         let _ = self.daemon.kill();
-        let base = self.tasks.folder.parent().map(Path::to_owned);
-        for folder in [Some(self.tasks.folder.clone()), base]
-            .into_iter()
-            .flatten()
-        {
-            let _ = std::fs::write(folder.join("cgroup.kill"), "1");
-            for _ in 0..100 {
-                let below = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-                for alloc in below.filter(|entry| entry.path().is_dir()) {
-                    let tasks = std::fs::read_dir(alloc.path())
-                        .into_iter()
-                        .flatten()
-                        .flatten();
-                    for task in tasks.filter(|entry| entry.path().is_dir()) {
-                        let _ = std::fs::remove_dir(task.path());
-                    }
-                    let _ = std::fs::remove_dir(alloc.path());
-                }
-                if std::fs::remove_dir(&folder).is_ok() || !folder.exists() {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(10));
-            }
+        let removed = self
+            .tasks
+            .hierarchy
+            .take()
+            .map(|it| it.remove(REMOVE_PATIENCE));
+        for error in removed.and_then(Result::err).into_iter().flatten() {
+            eprintln!("left behind: {error}");
         }
     }
 }
 
 impl Tasks {
+    fn hierarchy(&self) -> anyhow::Result<&Hierarchy> {
+        self.hierarchy.as_ref().context("keeper has ended")
+    }
+
     /// Does what a start needs: a network namespace with its loopback up, a cgroup, a sealed plan.
     ///
     /// # Errors
@@ -150,7 +144,7 @@ impl Tasks {
         let network = netns::create_loopback_only()?;
         let key = TaskKey::new(format!("bench-{number}"), TASK, 1)?;
         let path = TaskPath::new(key.alloc(), &format!("{TASK}.1"))?;
-        self.hierarchy.create_task(&path)?;
+        self.hierarchy()?.create_task(&path)?;
         let plan = seal_plan(&sandbox.plan()?)?;
         Ok(Prepared {
             key,
@@ -166,7 +160,7 @@ impl Tasks {
     /// Something still lives in it.
     pub(super) fn remove(&self, alloc: &str) -> anyhow::Result<()> {
         let removed = self
-            .hierarchy
+            .hierarchy()?
             .remove_alloc(alloc, Patience::Milliseconds(1000));
         removed.map_err(|errors| {
             let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();

@@ -1,13 +1,16 @@
-//! Suite `node`: the work of one host. Starts in new namespaces beside `crun` and `runc`, and
-//! starts and stops for a minute with a census of what they leave behind. It needs root.
+//! Suite `node`: the work of one host. Starts in new namespaces beside `crun` and `runc`, starts
+//! and stops for a minute with a census of what they leave behind, memory of idle tasks, templates
+//! and artifacts. It needs root.
 //!
 //! Every figure is a ratio, or stands beside a floor, of the same run: a virtual machine is fast in
 //! one minute and slow in the next. On a host whose cgroup v2 has no controllers no limit is part
 //! of a figure; the suite prints which are missing.
 
+mod artifact;
 mod census;
 mod floor;
 mod host;
+mod jail;
 mod keeper;
 mod memory;
 mod part;
@@ -15,6 +18,7 @@ mod rivals;
 mod sandbox;
 mod starts;
 mod sustained;
+mod template;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -34,7 +38,7 @@ const NAME: &str = "node";
 /// See the top of this file.
 pub(super) const SUITE: Suite = Suite {
     name: NAME,
-    about: "starts in namespaces beside crun and runc, starts and stops for a minute, leaks (root)",
+    about: "starts beside crun and runc, starts and stops, leaks, memory, templates, artifacts (root)",
     options: Options::augment_args,
     run,
 };
@@ -55,6 +59,12 @@ struct Options {
     /// Idle tasks of which the daemons' memory is measured
     #[arg(long, value_name = "TASKS", default_value_t = 4000)]
     idle_tasks: u32,
+    /// Renderings of a template
+    #[arg(long, value_name = "TEMPLATES", default_value_t = 300)]
+    templates: usize,
+    /// The least size of the archive that is fetched
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    artifact_mib: u64,
     /// Measure only these parts, separated by commas
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
     only: Vec<Part>,
@@ -66,7 +76,7 @@ struct Options {
 /// If this is not root, or something cannot be measured.
 fn run(bench: &Bench, matches: &ArgMatches, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let options = Options::from_arg_matches(matches)?;
-    bench.must_have(&["controlplane", "noded", "noded-keeper"])?;
+    bench.must_have(&["controlplane", "noded", "noded-keeper", "noded-jail"])?;
     let host = enforcement(Path::new(NAME));
     ensure!(
         host.root,
@@ -98,6 +108,8 @@ fn run(bench: &Bench, matches: &ArgMatches, rows: &mut Vec<Row>) -> anyhow::Resu
                 sustained::measure(bench, span, rows)
             }
             Part::Memory => memory::measure(bench, options.idle_tasks, rows),
+            Part::Template => template::measure(bench, options.templates, rows),
+            Part::Artifact => artifact::measure(bench, options.artifact_mib, rows),
         };
         measured.with_context(|| format!("part {part:?}"))?;
     }

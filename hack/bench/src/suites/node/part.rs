@@ -11,6 +11,10 @@ pub(super) enum Part {
     Sustained,
     /// Memory of the daemons for each idle task.
     Memory,
+    /// Templates, a child each.
+    Template,
+    /// A large archive, beside curl and tar.
+    Artifact,
 }
 
 impl Part {
