@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use noded_jail::frame::{Parsed, decode, encode, parse};
 use noded_artifact::{FetchLimits, FetchRequest, Fetched, Mode, Shape};
+use noded_jail::frame::{Parsed, decode, encode, parse};
 use noded_jail::{Fetch, FetchFailure, Render, Rendering, Report};
 use noded_template::{
     Choice, Dependency, Instance, Known, MissingKey, Registration, ServiceQuery, Time, Variable,
