@@ -5,6 +5,7 @@
 //!   enqueue --> lane idle: begin          lane busy: it waits
 //!   done    --> begin what waits, else the lane is idle
 //!   CancelPrepare --> the preparation is under way: interrupt it; it waits: it never begins
+//!   StopTask, KillTask --> templates are being rendered: interrupt that, and stop then
 //!   DestroyAlloc  --> begins when no lane of the allocation's tasks has anything left
 //! ```
 
@@ -20,7 +21,8 @@ use crate::key::RunKey;
 pub enum LaneStep {
     /// Begin the effect, and call [`Lanes::done`] with its lane after its answers.
     Begin(Effect),
-    /// Interrupt the preparation that is under way; it still answers, and ends its lane's turn.
+    /// Interrupt the preparation or the rendering that is under way for the run; it still answers,
+    /// and ends its lane's turn.
     Interrupt(RunKey),
     /// The preparation never begins: answer `PrepareFailed` with `Recovery::Cancelled` for it.
     Cancelled(RunKey),
@@ -42,6 +44,8 @@ struct Queue {
 #[derive(Clone, Debug)]
 enum Work {
     Preparation(RunKey),
+    /// Of a run that is alive.
+    Rendering(RunKey),
     Other,
 }
 
@@ -53,8 +57,12 @@ impl Lanes {
         }
         let lane = effect.lane();
         let queue = self.lanes.entry(lane.clone()).or_default();
+        let is_end = matches!(effect, Effect::StopTask { .. } | Effect::KillTask { .. });
         queue.waiting.push_back(effect);
-        self.begin_next(&lane)
+        match &queue.under_way {
+            Some(Work::Rendering(run)) if is_end => Some(LaneStep::Interrupt(run.clone())),
+            _ => self.begin_next(&lane),
+        }
     }
 
     /// The effect that was under way in a lane is done.
@@ -88,6 +96,9 @@ impl Lanes {
         let effect = queue.waiting.pop_front()?;
         queue.under_way = Some(match &effect {
             Effect::PrepareTask(prepare) => Work::Preparation(prepare.run.clone()),
+            Effect::FollowTemplates(work) | Effect::RenderTemplates(work) => {
+                Work::Rendering(work.run.clone())
+            }
             _ => Work::Other,
         });
         Some(LaneStep::Begin(effect))
@@ -198,9 +209,25 @@ mod tests {
             Some(LaneStep::Cancelled(run("a")))
         );
         assert_eq!(lanes.done(&lane("a")), []);
+        lanes = Lanes::default();
         // Another attempt's cancel does not count.
         lanes.enqueue(prepare("a"));
         let earlier = RunKey::new(ALLOC, "a", RunEpoch(0));
         assert_eq!(lanes.enqueue(Effect::CancelPrepare { run: earlier }), None);
+    }
+
+    #[test]
+    fn an_end_interrupts_the_rendering_before_it() {
+        let render = |task| {
+            let work = crate::test_support::prepare_task(run(task));
+            Effect::RenderTemplates(Box::new(work))
+        };
+        let mut lanes = Lanes::default();
+        lanes.enqueue(render("a"));
+        assert_eq!(lanes.enqueue(release("a")), None);
+        let interrupt = LaneStep::Interrupt(run("a"));
+        assert_eq!(lanes.enqueue(kill("a")), Some(interrupt));
+        assert_eq!(lanes.done(&lane("a")), [LaneStep::Begin(release("a"))]);
+        assert_eq!(lanes.done(&lane("a")), [LaneStep::Begin(kill("a"))]);
     }
 }

@@ -36,8 +36,8 @@ pub enum Input {
     LaneDone {
         /// The lane.
         lane: Lane,
-        /// The run, where the effect was its preparation.
-        prepared: Option<RunKey>,
+        /// The run, where the effect was one that can be interrupted.
+        interruptible: Option<RunKey>,
     },
     /// What the host is now; or why it cannot run tasks any more.
     Looked(Result<Box<Node>, String>),

@@ -1,93 +1,24 @@
-//! Artifacts on a real node: fetched once, refused with their reason, given up within a second.
+//! Artifacts on a real node: fetched once, refused with their reason, given up at once.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use hack_cluster::{Cluster, Node, Settings, eventually};
 use protocol_client::Query;
 use serde_json::{Value, json};
 
+use crate::pages::Pages;
 use crate::running::{PATIENCE, Running, has_root, script};
 
-/// The answer to `/slow`: announced, and sent in small pieces.
-const SLOW_BYTES: u64 = 1024 * 1024 * 1024;
-/// A stop during a download ends the task within a second; the rest is for the servers to see it.
-const STOP_MAX: Duration = Duration::from_secs(3);
-/// SIGTERM of noded during a download.
-const TERMINATE_MAX: Duration = Duration::from_secs(2);
 const NEVER: fn() -> Value = || json!({ "Attempts": 0, "Mode": "fail" });
 const SLEEPS: &str = "cat local/app/greeting local/note local/plain.txt; exec sleep 600";
 
 /// Files by their path, on loopback.
-struct Files {
-    port: u16,
-    requests: Arc<AtomicUsize>,
-}
-
-impl Files {
-    fn serve(files: BTreeMap<String, Vec<u8>>) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let port = listener.local_addr()?.port();
-        let requests = Arc::new(AtomicUsize::new(0));
-        let (files, counted) = (Arc::new(files), Arc::clone(&requests));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                counted.fetch_add(1, Ordering::Relaxed);
-                let files = Arc::clone(&files);
-                // A client that is killed hangs up.
-                std::thread::spawn(move || drop(answer(&stream, &files)));
-            }
-        });
-        Ok(Self { port, requests })
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}/{path}", self.port)
-    }
-
-    fn requests(&self) -> usize {
-        self.requests.load(Ordering::Relaxed)
-    }
-}
-
-fn answer(mut stream: &TcpStream, files: &BTreeMap<String, Vec<u8>>) -> std::io::Result<()> {
-    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
-    let first = lines.next().unwrap_or_default();
-    let path = first.split([' ', '?']).nth(1).unwrap_or_default();
-    let path = path.trim_start_matches('/').to_owned();
-    for line in lines {
-        if line.is_empty() {
-            break;
-        }
-    }
-    if path == "slow" {
-        write!(
-            stream,
-            "HTTP/1.1 200 OK\r\nContent-Length: {SLOW_BYTES}\r\n\r\n"
-        )?;
-        loop {
-            stream.write_all(&[0; 4096])?;
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-    let empty = Vec::new();
-    let (status, body) = match files.get(&path) {
-        Some(body) => ("200 OK", body),
-        None => ("404 Not Found", &empty),
-    };
-    let length = body.len();
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-    )?;
-    stream.write_all(body)
+fn serve(files: BTreeMap<String, Vec<u8>>) -> anyhow::Result<Pages> {
+    Pages::serve(TcpListener::bind("127.0.0.1:0")?, files)
 }
 
 fn run(program: &str, directory: &Path, arguments: &[&str]) -> anyhow::Result<String> {
@@ -183,7 +114,7 @@ async fn artifacts_are_fetched_once_for_all_runs_of_a_task() -> anyhow::Result<(
     let files = archives(folder.path())?;
     let sum = run("sha256sum", folder.path(), &["app.tar.gz"])?;
     let sum = sum.split(' ').next().context("a sum")?.to_owned();
-    let server = Files::serve(files)?;
+    let server = serve(files)?;
     let cluster = Cluster::start(Settings::of(1)).await?;
     let mut node = Node::start(&cluster).await?;
     let artifacts = json!([
@@ -230,7 +161,7 @@ async fn artifact_that_is_refused_fails_its_task_with_the_reason() -> anyhow::Re
         return Ok(());
     }
     let folder = tempfile::tempdir()?;
-    let server = Files::serve(archives(folder.path())?)?;
+    let server = serve(archives(folder.path())?)?;
     let cluster = Cluster::start(Settings::of(1)).await?;
     let _node = Node::start(&cluster).await?;
     let zeros = format!("md5:{}", "0".repeat(32));
@@ -301,7 +232,7 @@ async fn git_artifact_is_the_commit_of_its_ref() -> anyhow::Result<()> {
         return Ok(());
     }
     let folder = tempfile::tempdir()?;
-    let server = Files::serve(repository(folder.path())?)?;
+    let server = serve(repository(folder.path())?)?;
     let cluster = Cluster::start(Settings::of(1)).await?;
     let node = Node::start(&cluster).await?;
     let source = format!("git::{}", server.url("repo.git"));
@@ -321,14 +252,14 @@ async fn git_artifact_is_the_commit_of_its_ref() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn download_is_given_up_within_a_second() -> anyhow::Result<()> {
+async fn download_is_given_up_at_a_stop_and_at_the_end_of_noded() -> anyhow::Result<()> {
     if !has_root() {
         return Ok(());
     }
-    let server = Files::serve(BTreeMap::new())?;
+    let server = serve(BTreeMap::new())?;
     let cluster = Cluster::start(Settings::of(1)).await?;
     let mut node = Node::start(&cluster).await?;
-    let artifacts = json!([{ "GetterSource": server.url("slow") }]);
+    let artifacts = json!([{ "GetterSource": server.url("endless") }]);
     let job = with_artifacts("slow", "echo started", artifacts);
     let job = Running::start(&cluster, &job).await?;
     let downloading = async || {
@@ -337,7 +268,7 @@ async fn download_is_given_up_within_a_second() -> anyhow::Result<()> {
             let line = lines.first().context("no line")?;
             ensure!(lines.len() == 1, "one line that is replaced: {lines:?}");
             ensure!(
-                line.contains("slow: ") && line.contains("of 1.0 GiB"),
+                line.contains("endless: ") && line.contains("of 1.0 GiB"),
                 "{line}"
             );
             Ok(Some(()))
@@ -346,11 +277,9 @@ async fn download_is_given_up_within_a_second() -> anyhow::Result<()> {
     };
     downloading().await?;
 
-    let begun = Instant::now();
+    // The download would take three quarters of an hour.
     let status = node.terminate().await?;
     ensure!(status.success(), "{status}");
-    let took = begun.elapsed();
-    ensure!(took < TERMINATE_MAX, "noded ended after {took:?}");
     let before = server.requests();
     node.start_again_in(&cluster)?;
     node.wait_ready(&cluster).await?;
@@ -360,14 +289,11 @@ async fn download_is_given_up_within_a_second() -> anyhow::Result<()> {
     .await?;
     downloading().await?;
 
-    let begun = Instant::now();
     let client = cluster.client(0)?;
     client
         .delete::<Value>("/v1/job/slow", &Query::new())
         .await?;
     let alloc = job.until("complete").await?;
-    let took = begun.elapsed();
-    ensure!(took < STOP_MAX, "it ended after {took:?}");
     let failures = events(&alloc, "Failed Artifact Download");
     ensure!(failures.is_empty(), "{failures:?}");
     Ok(())

@@ -265,7 +265,7 @@ impl Executor {
                     _ => None,
                 })
                 .collect();
-            // What else is missing may depend on the files.
+            // The rest of what is missing may depend on the files.
             if files.is_empty() {
                 return Ok(Text::Missing(missing));
             }

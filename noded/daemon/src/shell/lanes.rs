@@ -21,7 +21,7 @@ pub(super) struct Lanes {
     hands: Arc<dyn Hands>,
     inputs: mpsc::Sender<Input>,
     order: lanes::Lanes,
-    /// Of the preparations that are under way.
+    /// Of the preparations and renderings that are under way.
     cancels: BTreeMap<RunKey, CancellationToken>,
 }
 
@@ -43,8 +43,8 @@ impl Lanes {
     }
 
     /// The effect that was under way is done: the next one.
-    pub(super) fn done(&mut self, lane: &Lane, prepared: Option<&RunKey>) {
-        if let Some(run) = prepared {
+    pub(super) fn done(&mut self, lane: &Lane, interruptible: Option<&RunKey>) {
+        if let Some(run) = interruptible {
             self.cancels.remove(run);
         }
         for step in self.order.done(lane) {
@@ -85,8 +85,10 @@ impl Lanes {
 
     fn begin(&mut self, effect: Effect) {
         let cancel = CancellationToken::new();
-        let prepared = match &effect {
-            Effect::PrepareTask(prepare) => {
+        let interruptible = match &effect {
+            Effect::PrepareTask(prepare)
+            | Effect::FollowTemplates(prepare)
+            | Effect::RenderTemplates(prepare) => {
                 let run = prepare.run.clone();
                 self.cancels.insert(run.clone(), cancel.clone());
                 Some(run)
@@ -102,7 +104,11 @@ impl Lanes {
                 // A loop that ended no longer wants to know.
                 let _ = inputs.send(Input::Event(event)).await;
             }
-            let _ = inputs.send(Input::LaneDone { lane, prepared }).await;
+            let done = Input::LaneDone {
+                lane,
+                interruptible,
+            };
+            let _ = inputs.send(done).await;
         });
     }
 }

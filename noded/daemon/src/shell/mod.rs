@@ -184,7 +184,10 @@ impl Running {
                     .on_event(Event::Session { attempt, event }, now);
             }
             Input::Keeper(news) => self.keeper_said(news),
-            Input::LaneDone { lane, prepared } => self.lanes.done(&lane, prepared.as_ref()),
+            Input::LaneDone {
+                lane,
+                interruptible,
+            } => self.lanes.done(&lane, interruptible.as_ref()),
             Input::Looked(found) => self.looked(found),
             Input::Reconfigured(config) => self.reconfigured(&config),
             Input::DiskMeasured(measured) => self.disk_measured(measured),

@@ -15,9 +15,11 @@ fn probe() -> PathBuf {
 fn outcomes(jail: &str) -> BTreeMap<String, String> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
+    let staging = tempfile::tempdir().unwrap();
     let mut target = Command::new("/bin/sleep").arg("60").spawn().unwrap();
     let output = Command::new(probe())
         .args([jail, &address, &target.id().to_string()])
+        .arg(staging.path())
         .output()
         .unwrap();
     target.kill().unwrap();
@@ -31,9 +33,12 @@ fn outcomes(jail: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-const ATTEMPTS: [&str; 8] = [
-    "connect", "create", "exec", "open", "ptrace", "signal", "thread", "udp",
+const ATTEMPTS: [&str; 13] = [
+    "connect", "create", "exec", "listen", "open", "ptrace", "secret", "signal", "stage", "thread",
+    "udp", "unix", "unshare",
 ];
+/// Those that a fetch needs.
+const OF_FETCH: [&str; 6] = ["connect", "exec", "open", "stage", "thread", "udp"];
 
 #[test]
 fn render_can_neither_open_nor_connect_nor_exec_nor_trace() {
@@ -49,5 +54,21 @@ fn render_can_neither_open_nor_connect_nor_exec_nor_trace() {
     }
     for outcomes in [free, confined] {
         assert_eq!(outcomes["memory"], "done");
+    }
+}
+
+#[test]
+fn fetch_can_only_connect_and_exec_and_write_its_directory() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let confined = outcomes("fetch");
+    for attempt in ATTEMPTS {
+        let expected = match OF_FETCH.contains(&attempt) {
+            true => "done",
+            false => "permission denied",
+        };
+        assert_eq!(confined[attempt], expected, "{attempt}");
     }
 }
