@@ -1,5 +1,5 @@
-//! A child that is not confined and misbehaves as its request says. Only for tests of noded: a child
-//! that was taken over would do the same.
+//! A child that is not confined and misbehaves as its request says. Only for tests of noded: a
+//! child that was taken over would do the same.
 //!
 //! `hostile render < REQUEST`: the template's text is `burn`, `allocate`, `sleep`, `flood`, `torn`,
 //! `lines` or `leave`. `hostile fetch < REQUEST` leaves a process that is in another session.

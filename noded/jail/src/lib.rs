@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A hang-up of descriptor 0 means that noded is gone: the child kills itself. The kernel kills it
-//! too, when the thread that started it ends. A child that starts programs is the first process of a
-//! process id namespace, so that they end with it.
+//! too, when the thread that started it ends. A child that starts programs is the first process of
+//! a process id namespace, so that they end with it.
 //!
 //! Entry points:
 //!

@@ -17,8 +17,8 @@ const PROGRAMS: [&str; 7] = [
     "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr",
 ];
 
-/// git and ssh, and the programs that git's own shell scripts (`git submodule`) call; the loaders of
-/// all.
+/// git and ssh, and the programs that git's own shell scripts (`git submodule`) call; the loaders
+/// of all.
 const EXECUTED: [&str; 22] = [
     "/bin/sh",
     "/lib/ld-linux-aarch64.so.1",
