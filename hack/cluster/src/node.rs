@@ -146,6 +146,11 @@ impl Node {
         self.run_dir.path()
     }
 
+    /// The directory of an allocation on this node.
+    pub fn alloc_dir(&self, alloc: &str) -> PathBuf {
+        self.data_dir.join("alloc").join(alloc)
+    }
+
     /// Its offset among the nodes.
     pub fn number(&self) -> usize {
         self.number
