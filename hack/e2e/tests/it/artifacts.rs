@@ -146,10 +146,13 @@ async fn artifacts_are_fetched_once_for_all_runs_of_a_task() -> anyhow::Result<(
     printed(&job, "hello plainplainhello plainplain").await?;
     node.kill()?;
     node.start_again_in(&cluster)?;
-    // The server may still have the session of the killed noded, whose calls break off.
-    eventually("a restart through the new noded", PATIENCE, async || {
-        let (query, body) = (Query::new(), json!({}));
-        Ok(client.put::<_, Value>(&path, &query, &body).await.ok())
+    node.wait_ready(&cluster).await?;
+    // The session of the killed noded may be taken for alive.
+    eventually("another restart", PATIENCE, async || {
+        client
+            .put::<_, Value>(&path, &Query::new(), &json!({}))
+            .await?;
+        Ok(Some(()))
     })
     .await?;
     printed(&job, &"hello plainplain".repeat(3)).await?;
