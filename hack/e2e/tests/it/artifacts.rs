@@ -147,6 +147,8 @@ async fn artifacts_are_fetched_once_for_all_runs_of_a_task() -> anyhow::Result<(
     node.kill()?;
     node.start_again_in(&cluster)?;
     node.wait_ready(&cluster).await?;
+    // Through the node: the server may still have the session of before.
+    printed(&job, &"hello plainplain".repeat(2)).await?;
     client
         .put::<_, Value>(&path, &Query::new(), &json!({}))
         .await?;

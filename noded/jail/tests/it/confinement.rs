@@ -33,12 +33,12 @@ fn outcomes(jail: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-const ATTEMPTS: [&str; 13] = [
+const ATTEMPTS: [&str; 14] = [
     "connect", "create", "exec", "listen", "open", "ptrace", "secret", "signal", "stage", "thread",
-    "udp", "unix", "unshare",
+    "trust", "udp", "unix", "unshare",
 ];
 /// Those that a fetch needs.
-const OF_FETCH: [&str; 6] = ["connect", "exec", "open", "stage", "thread", "udp"];
+const OF_FETCH: [&str; 7] = ["connect", "exec", "open", "stage", "thread", "trust", "udp"];
 
 #[test]
 fn render_can_neither_open_nor_connect_nor_exec_nor_trace() {
