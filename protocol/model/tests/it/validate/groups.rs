@@ -300,6 +300,15 @@ fn volumes_of_each_allocation_are_refused_in_nomad_s_words() {
             "group \"web\" > volume \"v\"",
             "volume cannot be per_alloc for system or sysbatch jobs",
         ),
+        (
+            crate::fixtures::service(
+                json!({"Type": "system"}),
+                json!({"Volumes": {"v": {"Type": "host", "Source": "s", "PerAlloc": true}}}),
+                json!({}),
+            ),
+            "group \"web\" > volume \"v\"",
+            "volume cannot be per_alloc for system or sysbatch jobs",
+        ),
     ]);
 }
 
