@@ -10,8 +10,11 @@ use std::sync::Once;
 fn probe() -> PathBuf {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
+        // With the features of the workspace, as the tests: nothing is compiled a second time.
+        let packages = ["-p", "noded-jail", "-p", "hack-features"];
         let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "-p", "noded-jail", "--example", "probe"])
+            .args(["build", "--quiet", "--example", "probe"])
+            .args(packages)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status()
             .unwrap();
