@@ -147,11 +147,14 @@ async fn artifacts_are_fetched_once_for_all_runs_of_a_task() -> anyhow::Result<(
     node.kill()?;
     node.start_again_in(&cluster)?;
     node.wait_ready(&cluster).await?;
-    // Through the node: the server may still have the session of before.
-    printed(&job, &"hello plainplain".repeat(2)).await?;
-    client
-        .put::<_, Value>(&path, &Query::new(), &json!({}))
-        .await?;
+    // The session of the killed noded may be taken for alive.
+    eventually("another restart", PATIENCE, async || {
+        client
+            .put::<_, Value>(&path, &Query::new(), &json!({}))
+            .await?;
+        Ok(Some(()))
+    })
+    .await?;
     printed(&job, &"hello plainplain".repeat(3)).await?;
     ensure!(server.requests() == 3, "{} requests", server.requests());
     job.stop(&node).await

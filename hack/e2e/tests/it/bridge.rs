@@ -32,6 +32,8 @@ fn job() -> Value {
     let mut job = script("web", "service", ANSWERS, &json!({}));
     let group = &mut job["Job"]["TaskGroups"][0];
     group["Count"] = json!(ALLOCS);
+    // With the usual 300 MiB each, few machines would have room for all.
+    group["EphemeralDisk"] = json!({ "SizeMB": 10 });
     group["Networks"] = json!([{
         "Mode": "bridge",
         "DynamicPorts": [{ "Label": "http", "To": 8080 }],
@@ -139,7 +141,7 @@ async fn bridge_allocations_keep_exactly_their_ports_over_a_killed_noded() -> an
     .await?;
     node.kill()?;
     node.start_again_in(&cluster)?;
-    eventually("all allocations", PATIENCE, async || {
+    eventually("all allocations", PATIENCE * 3, async || {
         let running = ports(&cluster).await?.len();
         ensure!(running == ALLOCS, "{running} run: {}", node.log_end());
         Ok(Some(()))

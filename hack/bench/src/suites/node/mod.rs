@@ -38,7 +38,7 @@ const NAME: &str = "node";
 /// See the top of this file.
 pub(super) const SUITE: Suite = Suite {
     name: NAME,
-    about: "starts beside crun and runc, starts and stops, leaks, memory, templates, artifacts (root)",
+    about: "starts beside crun and runc, leaks, memory, templates, artifacts (root)",
     options: Options::augment_args,
     run,
 };

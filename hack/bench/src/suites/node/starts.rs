@@ -58,7 +58,13 @@ pub(super) fn measure(
     rows: &mut Vec<Row>,
 ) -> anyhow::Result<()> {
     ensure!(starts > 0, "--starts is 0: there is nothing to measure");
-    let bundles = bundles(bench, rivals);
+    let bundles = match rivals {
+        Some(rivals) => bundles(bench, rivals),
+        None => {
+            eprintln!("-- no rivals: name --rival for crun and runc");
+            Ok(Vec::new())
+        }
+    };
     let there = bundles.as_ref().map_or(&[][..], Vec::as_slice);
     for rival in there {
         eprintln!("-- rival: {} {}", rival.name, rival.version);
@@ -87,12 +93,10 @@ pub(super) fn measure(
     Ok(())
 }
 
-fn bundles(bench: &Bench, rivals: Option<anyhow::Result<Rivals>>) -> anyhow::Result<Vec<Rival>> {
-    let rivals = rivals.context("the rivals are measured only with --rival")??;
-    GOALS
-        .iter()
-        .map(|(name, _)| rivals.bundle(bench, name))
-        .collect()
+fn bundles(bench: &Bench, rivals: anyhow::Result<Rivals>) -> anyhow::Result<Vec<Rival>> {
+    let rivals = rivals?;
+    let bundles = GOALS.iter().map(|(name, _)| rivals.bundle(bench, name));
+    bundles.collect()
 }
 
 /// The floor, ours, and each rival.
