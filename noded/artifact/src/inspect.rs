@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
@@ -105,20 +105,17 @@ pub fn inspect(
         owner,
     };
     match (shape, place::kind(&about)) {
-        (Shape::File, FileType::RegularFile) => {
-            let above = rustix::io::fcntl_dupfd_cloexec(staging.directory(), 0);
-            let above = above.map_err(failed(&path))?;
-            inspection.settle(&above, artifact, &about, &path)
-        }
+        (Shape::File, FileType::RegularFile) => {}
         (Shape::Tree, FileType::Directory) => {
             let root = place::open(staging.directory(), artifact);
             let root = root.map_err(failed(&path))?;
             let again = rustix::io::fcntl_dupfd_cloexec(&root, 0);
             inspection.root = Some(again.map_err(failed(&path))?);
-            inspection.directory(&root, &path, 0)
+            inspection.directory(&root, &path, 0)?;
         }
-        _ => Err(InspectError::Shape),
+        _ => return Err(InspectError::Shape),
     }
+    inspection.settle(staging.directory(), artifact, &about, &path)
 }
 
 fn failed(path: &Path) -> impl Fn(Errno) -> InspectError {
@@ -170,18 +167,18 @@ impl Inspection {
     /// Mode and owner. The owner first: a change of it drops bits of its own accord.
     fn settle(
         &self,
-        above: &OwnedFd,
+        above: impl AsFd,
         name: &OsStr,
         about: &fs::Stat,
         path: &Path,
     ) -> Result<(), InspectError> {
         if let Some(Owner { uid, gid }) = self.owner {
             let flags = AtFlags::SYMLINK_NOFOLLOW;
-            fs::chownat(above, name, Some(uid), Some(gid), flags).map_err(failed(path))?;
+            fs::chownat(&above, name, Some(uid), Some(gid), flags).map_err(failed(path))?;
         }
         if place::kind(about) != FileType::Symlink && about.st_mode & SET_ID_AND_STICKY != 0 {
             let mode = Mode::from_raw_mode(about.st_mode & 0o777);
-            fs::chmodat(above, name, mode, AtFlags::empty()).map_err(failed(path))?;
+            fs::chmodat(&above, name, mode, AtFlags::empty()).map_err(failed(path))?;
         }
         Ok(())
     }

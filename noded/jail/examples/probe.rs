@@ -39,6 +39,7 @@ fn main() {
         other => panic!("unknown jail {other:?}"),
     }
     say("open", File::open("/etc/passwd").map(drop));
+    say("trust", certificate());
     say("secret", File::open("/etc/shadow").map(drop));
     let staged = File::create(Path::new(directory).join("staged"));
     say("stage", staged.map(drop));
@@ -61,6 +62,17 @@ fn main() {
         let is_written = bytes.iter().all(|byte| *byte == 1);
         is_written.then_some(()).ok_or_else(|| Error::other("lost"))
     });
+}
+
+/// Reads one of the host's certificates, by way of the links that lead there.
+fn certificate() -> io::Result<()> {
+    for entry in std::fs::read_dir("/etc/ssl/certs")? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == "pem") {
+            return std::fs::read(path).map(drop);
+        }
+    }
+    Ok(())
 }
 
 /// A repository with submodules, which a shell script of git's looks after.

@@ -1,5 +1,6 @@
 //! Repositories, cloned by the host's git.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::process::{Command, Stdio};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::place;
 use crate::request::FetchRequest;
 use crate::source::masked;
 use crate::staging::{Staging, StagingError};
@@ -24,6 +26,9 @@ const KEY: &str = "ssh-key";
 const COMPLAINTS: &str = "git-errors";
 /// The clone, below the staging directory.
 pub(crate) const CLONE: &str = "tree";
+
+/// The list of submodules in the clone.
+const MODULES: &str = "tree/.gitmodules";
 
 /// Why git did not clone.
 #[derive(Debug, thiserror::Error)]
@@ -135,6 +140,14 @@ impl Git<'_> {
                     .chain(shallow.clone());
                 self.run("clone", begin.chain(["--", url, CLONE]))?;
             }
+        }
+        // git's command for submodules is a shell script: it runs where there are any.
+        let modules = place::about(self.staging.directory(), OsStr::new(MODULES));
+        if modules
+            .map_err(StagingError::of("examining", MODULES))?
+            .is_none()
+        {
+            return Ok(());
         }
         let begin = ["update", "--init", "--recursive", "--quiet"];
         self.run_inside("submodule", begin.into_iter().chain(shallow))

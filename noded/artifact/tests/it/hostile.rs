@@ -1,9 +1,9 @@
 //! Archives that want out, or too much.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use noded_artifact::{FetchError, FetchLimits, FetchRequest, Mode, Shape};
+use noded_artifact::{FetchError, FetchLimits, FetchRequest, Links, Mode, Owner, Shape, inspect};
 
 use crate::scene::{Entry, Scene, file, gzip, request, tar, zip};
 use crate::server::{Reply, Server};
@@ -236,6 +236,35 @@ fn staged_tree_of_a_hostile_child_is_inspected_anew() {
         .inspect(Shape::Tree, "task/local")
         .expect_err("a socket");
     assert!(special.to_string().contains("includes s,"), "{special}");
+}
+
+#[test]
+fn owner_gets_the_whole_artifact_and_no_target_of_a_link() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let scene = Scene::new();
+    fs::write(scene.path("outside/x"), "x").expect("written");
+    let target = scene.path("outside/x").display().to_string().leak();
+    let entries = [file("sub/x", "x"), Entry::Symlink("link", target)];
+    scene.fetch_bytes("a.tar", tar(&entries)).expect("staged");
+    let owner = Owner {
+        uid: rustix::fs::Uid::from_raw(12_345),
+        gid: rustix::fs::Gid::from_raw(12_346),
+    };
+    let destination = std::path::Path::new("task/local");
+    let (staging, tree) = (scene.staging(), Shape::Tree);
+    inspect(&staging, tree, destination, Links::Taken, Some(owner)).expect("taken");
+    let owner_of = |below: &str| {
+        let about = fs::symlink_metadata(scene.path(below)).expect(below);
+        (about.uid(), about.gid())
+    };
+    for below in ["", "/sub", "/sub/x", "/link"] {
+        let path = format!("staging/artifact{below}");
+        assert_eq!(owner_of(&path), (12_345, 12_346), "{path}");
+    }
+    assert_eq!(owner_of("outside/x").0, 0);
 }
 
 #[test]

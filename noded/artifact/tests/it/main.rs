@@ -6,3 +6,4 @@ mod hostile;
 mod places;
 mod scene;
 mod server;
+mod tls;

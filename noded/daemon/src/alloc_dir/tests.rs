@@ -389,3 +389,30 @@ fn data_that_is_no_directory_is_not_taken_over() {
     assert!(root.path_of(next).join("alloc/data").is_dir());
     assert!(!root.path_of(next).join("alloc/data").is_symlink());
 }
+
+#[test]
+fn staging_directory_is_empty_closed_and_no_task() {
+    let (_directory, root) = built();
+    let (_open, path) = root.make_staging(ALLOC, "web.1.0").unwrap();
+    assert_eq!(mode(&path), 0o700);
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+    std::fs::create_dir(path.join("tree")).unwrap();
+    std::fs::write(path.join("tree/x"), "x").unwrap();
+    let (_open, again) = root.make_staging(ALLOC, "web.1.0").unwrap();
+    assert_eq!(path, again);
+    assert!(!path.join("tree").exists());
+    assert_eq!(root.tasks_of(ALLOC), ["web"]);
+    root.drop_staging(ALLOC, "web.1.0").unwrap();
+    root.drop_staging(ALLOC, "web.1.0").unwrap();
+    assert!(!path.exists());
+}
+
+#[test]
+fn staging_directories_of_an_earlier_noded_are_removed() {
+    let (_directory, root) = built();
+    let (_open, path) = root.make_staging(ALLOC, "web.1.0").unwrap();
+    std::fs::write(path.join("download"), "x").unwrap();
+    root.drop_all_staging().unwrap();
+    assert!(!root.path_of(ALLOC).join(STAGING).exists());
+    assert!(root.path_of(ALLOC).join("web/local").exists());
+}

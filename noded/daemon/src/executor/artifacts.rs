@@ -57,6 +57,7 @@ impl Executor {
         while let Some(fetched) = fetches.next().await {
             fetched?;
         }
+        history.line("Client downloaded the artifacts".to_owned());
         Ok(())
     }
 

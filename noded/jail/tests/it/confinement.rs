@@ -10,8 +10,11 @@ use std::sync::Once;
 fn probe() -> PathBuf {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
+        // With the features of the workspace, as the tests: nothing is compiled a second time.
+        let packages = ["-p", "noded-jail", "-p", "hack-features"];
         let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "-p", "noded-jail", "--example", "probe"])
+            .args(["build", "--quiet", "--example", "probe"])
+            .args(packages)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status()
             .unwrap();
@@ -43,12 +46,12 @@ fn outcomes(jail: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-const ATTEMPTS: [&str; 14] = [
+const ATTEMPTS: [&str; 15] = [
     "connect", "create", "exec", "git", "listen", "open", "ptrace", "secret", "signal", "stage",
-    "thread", "udp", "unix", "unshare",
+    "thread", "trust", "udp", "unix", "unshare",
 ];
 /// Those that a fetch needs.
-const OF_FETCH: [&str; 6] = ["connect", "git", "open", "stage", "thread", "udp"];
+const OF_FETCH: [&str; 7] = ["connect", "git", "open", "stage", "thread", "trust", "udp"];
 
 #[test]
 fn render_can_neither_open_nor_connect_nor_exec_nor_trace() {

@@ -350,3 +350,50 @@ job "j" {
     let block = job.task_groups[0].disconnect.as_ref().unwrap();
     assert_eq!(block.reconcile.as_deref(), Some("keep_original"));
 }
+
+#[test]
+fn artifact_has_all_of_its_keys() {
+    let text = r#"
+job "j" {
+  group "g" {
+    task "t" {
+      driver = "exec"
+      artifact {
+        source      = "git::https://example.org/a.git//sub"
+        destination = "local/a"
+        mode        = "dir"
+        insecure    = true
+        chown       = true
+        options {
+          ref   = "v1"
+          depth = 1
+        }
+        headers {
+          X-Token = "t"
+        }
+      }
+      artifact {
+        source  = "https://example.org/a"
+        options = { checksum = "md5:x" }
+        headers = { Accept = "*/*" }
+      }
+    }
+  }
+}
+"#;
+    let found = &job(text)["TaskGroups"][0]["Tasks"][0]["Artifacts"];
+    assert_eq!(
+        found[0],
+        json!({
+            "GetterSource": "git::https://example.org/a.git//sub",
+            "GetterOptions": { "ref": "v1", "depth": "1" },
+            "GetterHeaders": { "X-Token": "t" },
+            "GetterMode": "dir",
+            "GetterInsecure": true,
+            "RelativeDest": "local/a",
+            "Chown": true,
+        })
+    );
+    assert_eq!(found[1]["GetterOptions"], json!({ "checksum": "md5:x" }));
+    assert_eq!(found[1]["GetterHeaders"], json!({ "Accept": "*/*" }));
+}
