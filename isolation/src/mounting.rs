@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Binds that stay connected with the host are taken before the child's mounts become private:
-//! what is taken belongs to no namespace yet, and stays a peer of the host's mount.
+//! a taken tree belongs to no namespace yet, and stays a peer of the host's mount.
 //!
 //! Runs in the child, so nothing allocates.
 
@@ -37,7 +37,7 @@ pub(crate) struct Composer<'a> {
     root: Option<OwnedFd>,
     /// The directory that was last written to. Forgotten with every mount, which may cover it.
     parent: Option<(&'a [u8], OwnedFd)>,
-    /// What was taken, in order.
+    /// Taken trees, in order.
     taken: [Option<OwnedFd>; TAKEN_TREES_MAX],
 }
 

@@ -132,7 +132,7 @@ pub enum PlanError {
     /// A mount below a bind that sends its mounts to the host would cover the host's own files.
     #[error("{} is inside {}, whose mounts the host sees, too", .inner.display(), .outer.display())]
     InsideBidirectional {
-        /// What would be mounted.
+        /// The mount that was asked for.
         inner: PathBuf,
         /// The bind's place.
         outer: PathBuf,

@@ -124,7 +124,7 @@ impl Step {
         }
     }
 
-    /// What of the host is shown.
+    /// The part of `Display` that is about files of the host.
     fn fmt_bind(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bind {

@@ -189,7 +189,7 @@ fn a_task_starts_on_the_processors_that_it_is_given() {
     if all == first.to_string() {
         eprintln!("skipped: needs more than one processor");
     }
-    // One that no host has.
+    // No host has this one.
     let spec = SandboxSpec {
         processors: vec![u16::MAX],
         ..fixture.exec("true")

@@ -293,7 +293,7 @@ fn nothing_is_mounted_below_a_bidirectional_volume() {
     let many: Vec<Bind> = (0..17)
         .map(|number| volume(&format!("/{number}"), Propagation::HostToTask))
         .collect();
-    with_binds(&many[..16], &[]).expect("sixteen fit");
+    with_binds(&many[..16], &[]).expect("as many as there may be");
     let error = with_binds(&many, &[]).expect_err("too many");
     assert!(matches!(error, PlanError::OutOfRange { .. }), "{error}");
 }

@@ -149,10 +149,7 @@ pub async fn run(
     let identity =
         NodeIdentity::load_or_create(&config.node_dir()).map_err(DaemonError::Identity)?;
     let _lock = NodeLock::take(&config.node_dir()).map_err(DaemonError::Lock)?;
-    if let Err(error) = allocs.drop_all_staging() {
-        let error = protocol_error_chain::chain(&error);
-        tracing::warn!(%error, "staging directories of artifacts are left");
-    }
+    drop_staging(&allocs);
     let boot_id = BootId(identity::boot_id().map_err(DaemonError::Identity)?);
     let io = FileIo::start().map_err(DaemonError::FileIo)?;
     // Before looking around: a cgroup that keeper made has no controller until it is given some.
@@ -215,8 +212,8 @@ pub async fn run(
     ended
 }
 
-/// Starts to look at what tasks use, and at what other programs may change; dropping the answer ends
-/// it.
+/// Starts to look at what tasks use, and at what other programs may change; dropping the answer
+/// ends it.
 fn watch_host(
     executor: &Arc<Executor>,
     node: &protocol_model::Node,
@@ -229,6 +226,14 @@ fn watch_host(
     watches.spawn(look_at_files(Arc::downgrade(executor), inputs.clone()));
     watches.spawn(networks::look_after(Arc::clone(executor)));
     watches
+}
+
+/// An earlier noded may have ended while it fetched artifacts.
+fn drop_staging(allocs: &AllocRoot) {
+    if let Err(error) = allocs.drop_all_staging() {
+        let error = protocol_error_chain::chain(&error);
+        tracing::warn!(%error, "staging directories of artifacts are left");
+    }
 }
 
 /// keeper and whoever asks it; and what it has in custody.

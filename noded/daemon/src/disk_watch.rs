@@ -38,7 +38,7 @@ async fn measure(executor: Arc<Executor>) -> Option<Vec<(AllocId, u64)>> {
         if let Err(error) = rustix::process::setpriority_process(None, NICE) {
             tracing::debug!(%error, "ephemeral disks are measured with the usual priority");
         }
-        // Nobody waits any more when noded ends.
+        // The receiver is gone when noded ends.
         let _ = answer.send(AllocRoot::sizes(&executor.allocs));
     };
     let thread = std::thread::Builder::new().name("disk-sizes".to_owned());

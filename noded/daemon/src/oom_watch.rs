@@ -1,4 +1,4 @@
-//! Kills for want of memory whose task goes on: the kernel took a child, the task's history says it.
+//! Kills for want of memory whose task goes on: the kernel took a child, an event says it.
 //!
 //! ```text
 //!   POLLPRI on tasks/memory.events --> counts of all runs --> those that rose
@@ -61,7 +61,7 @@ async fn follow(
     let events = poll_fd::poll_for(events, Interest::PRIORITY)?;
     let mut ledger = Ledger::default();
     loop {
-        // Reading arms the next POLLPRI; the first comparison finds kills of an earlier noded's time.
+        // Reading arms the next POLLPRI; the first comparison finds kills while noded was away.
         rustix::io::pread(events.get_ref(), &mut [0; 512], 0)?;
         let own = Arc::clone(executor);
         let counts = blocking(move || counts(&own.hierarchy)).await?;
@@ -121,7 +121,7 @@ fn note(hierarchy: &Hierarchy, risen: &[(TaskPath, u64)]) {
     }
 }
 
-/// What this noded reported: of use where cgroups take no attributes.
+/// Kills that this noded reported: of use where cgroups take no attributes.
 #[derive(Debug, Default)]
 struct Ledger(BTreeMap<TaskPath, u64>);
 
@@ -166,8 +166,10 @@ async fn settle(executor: &Arc<Executor>, risen: &[(TaskPath, u64)]) -> io::Resu
 fn has_dying(cgroup: &TaskCgroup) -> bool {
     let of = |pid: u32, file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}"));
     cgroup.procs().unwrap_or_default().into_iter().any(|pid| {
-        // One that is gone by now is not dying any more.
-        matches!((of(pid, "status"), of(pid, "stat")), (Ok(status), Ok(stat)) if is_dying(&status, &stat))
+        let (status, stat) = (of(pid, "status"), of(pid, "stat"));
+        // A process that is gone by now is not dying any more.
+        let texts = status.ok().zip(stat.ok());
+        texts.is_some_and(|(status, stat)| is_dying(&status, &stat))
     })
 }
 

@@ -40,16 +40,16 @@ fn job() -> Value {
 }
 
 /// The traces of allocations' networks on the host.
-#[derive(Debug, PartialEq, Eq)]
-struct Census {
-    links: usize,
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Census {
+    pub(crate) links: usize,
     /// Mapped TCP ports.
-    mapped: usize,
-    pins: usize,
+    pub(crate) mapped: usize,
+    pub(crate) pins: usize,
 }
 
 impl Census {
-    fn of(cluster: &Cluster, node: &Node) -> anyhow::Result<Self> {
+    pub(crate) fn of(cluster: &Cluster, node: &Node) -> anyhow::Result<Self> {
         let output = |program: &'static str, arguments: &'static [&'static str]| {
             let ran = cluster
                 .net()?
@@ -171,12 +171,7 @@ async fn bridge_allocations_keep_exactly_their_ports_over_a_killed_noded() -> an
     client.delete::<Value>("/v1/job/web", &Query::new()).await?;
     eventually("nothing left of the networks", PATIENCE, async || {
         let left = Census::of(&cluster, &node)?;
-        let none = Census {
-            links: 0,
-            mapped: 0,
-            pins: 0,
-        };
-        ensure!(left == none, "{left:?}");
+        ensure!(left == Census::default(), "{left:?}");
         Ok(Some(()))
     })
     .await?;

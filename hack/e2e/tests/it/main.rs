@@ -4,6 +4,7 @@
 //! Tests alone: `hack-cluster` starts, stops and asks what they look at. They need the programs,
 //! which `DROVER_BIN_DIR` names or which are built, and those with a node or a network need root.
 
+mod artifacts;
 mod bad_input;
 mod bridge;
 mod burst;
@@ -14,11 +15,13 @@ mod faults;
 mod fleet;
 mod forwarding;
 mod launches;
+mod lifecycle;
 mod networks;
 mod node_facts;
 mod node_faults;
 mod node_pools;
 mod node_tasks;
+mod pages;
 mod preemption;
 mod python_client;
 mod real_jobs;

@@ -182,7 +182,7 @@ async fn files_that_this_release_can_run_do_what_their_authors_meant() -> anyhow
 const WARNED: [(&str, &[&str]); 5] = [
     ("nspawn", &["nspawn", "service", "check"]),
     ("checks_happy", &["service", "check"]),
-    ("vault_exec", &["artifact"]),
+    ("vault_exec", &[]),
     ("restic", &[]),
     ("poseidon", &["docker"]),
 ];

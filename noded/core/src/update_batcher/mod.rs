@@ -61,8 +61,8 @@ pub const ACK_LIMIT: Duration = Duration::from_secs(10);
 const URGENT_DELAY_DEFAULT: Duration = Duration::from_millis(10);
 const TYPICAL_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
-/// How long detail that nobody records waits for a batch to ride along with. An allocation that only
-/// runs makes no other batch, and people read its events.
+/// How long detail that nobody records waits for a batch to ride along with. An allocation that
+/// only runs makes no other batch, and people read its events.
 const DETAIL_DELAY: Duration = Duration::from_secs(5);
 
 /// The longest that servers may ask typical updates to gather.

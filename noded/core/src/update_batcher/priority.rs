@@ -7,8 +7,8 @@
 //! | only task events differ | volatile: with the next batch, after 5 s at the latest |
 //! | nothing differs | none |
 //!
-//! The table is Nomad's, with health made urgent (a running deployment waits for it) and with a limit
-//! for volatile detail.
+//! The table is Nomad's, with health made urgent (a running deployment waits for it) and with a
+//! limit for volatile detail.
 
 use std::collections::BTreeMap;
 

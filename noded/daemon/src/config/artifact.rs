@@ -44,7 +44,7 @@ pub struct ArtifactSettings {
 }
 
 impl ArtifactSettings {
-    pub(super) fn from_file(block: &ArtifactBlock) -> Result<Self, ConfigError> {
+    pub(crate) fn from_file(block: &ArtifactBlock) -> Result<Self, ConfigError> {
         let usual = FetchLimits::default();
         let entries = match block.decompression_file_count_limit {
             None => usual.unpacked_entries_max,
@@ -153,8 +153,8 @@ fn variables(list: &str) -> Result<Vec<String>, ConfigError> {
 mod tests {
     use super::*;
 
-    fn settings(block: ArtifactBlock) -> Result<ArtifactSettings, String> {
-        ArtifactSettings::from_file(&block).map_err(|error| error.to_string())
+    fn settings(block: &ArtifactBlock) -> Result<ArtifactSettings, String> {
+        ArtifactSettings::from_file(block).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -180,10 +180,10 @@ mod tests {
 
     #[test]
     fn limits_are_nomads_unless_given() {
-        let usual = settings(ArtifactBlock::default()).expect("usual");
+        let usual = settings(&ArtifactBlock::default()).expect("usual");
         assert_eq!(usual.limits, FetchLimits::default());
         assert_eq!(usual.links, Links::Judged);
-        let given = settings(ArtifactBlock {
+        let given = settings(&ArtifactBlock {
             http_read_timeout: Some("10s".to_owned()),
             http_max_size: Some("0".to_owned()),
             decompression_file_count_limit: Some(0),
@@ -224,7 +224,7 @@ mod tests {
                 "artifact.set_environment_variables",
             ),
         ] {
-            let error = settings(block).expect_err(key);
+            let error = settings(&block).expect_err(key);
             assert!(error.contains(key), "{error}");
         }
     }

@@ -164,7 +164,8 @@ pub struct HostVolumeBlock {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EphemeralDiskBlock {
-    /// `watch`: one that is above its size gets an event; `off`: nobody looks. `watch` unless given.
+    /// `watch`: one above its size gets an event; `off`: sizes are not measured. `watch` unless
+    /// given.
     pub enforce: Option<String>,
 }
 

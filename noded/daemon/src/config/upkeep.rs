@@ -31,7 +31,7 @@ pub struct Upkeep {
     pub gc_inode_usage_threshold: u8,
 }
 
-/// What is done about ephemeral disks that grow above their size.
+/// The reaction to ephemeral disks that grow above their size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DiskWatch {
     /// Their tasks get an event.

@@ -104,7 +104,7 @@ pub trait SandboxedTask: fmt::Debug + Send + Sync {
     /// The sandbox; environment and limits are added to it afterwards.
     fn sandbox(&self, inputs: TaskInputs) -> SandboxSpec;
 
-    /// What it asks of its limits besides its resources.
+    /// Limits that it asks for besides its resources.
     fn asked_limits(&self) -> AskedLimits {
         AskedLimits::default()
     }
@@ -115,7 +115,7 @@ pub trait SandboxedTask: fmt::Debug + Send + Sync {
     }
 }
 
-/// What a task asks of its limits besides the resources of its job.
+/// Limits that a task asks for besides the resources of its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AskedLimits {
     /// Whether its share of the processors is also a ceiling.

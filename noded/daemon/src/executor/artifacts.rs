@@ -83,7 +83,7 @@ impl Executor {
             staging: order.staging.path.clone(),
             environment: order.environment.clone(),
         };
-        let progress = |line| history.progress(artifact.offset, &url, line);
+        let progress = |line: String| history.progress(artifact.offset, &url, &line);
         let done = self
             .jail
             .run(&work, order.deadline, cancel.cancelled(), progress)
@@ -294,7 +294,7 @@ impl History {
     }
 
     /// One artifact has come further.
-    fn progress(&self, offset: usize, url: &str, line: String) {
+    fn progress(&self, offset: usize, url: &str, line: &str) {
         let line = format!("{}: {line}", short(url));
         let mut shown = self.shown.lock();
         shown.lines.insert(offset, line);

@@ -70,7 +70,7 @@ pub struct Executor {
     pub keeper: KeeperHandle,
     /// What running tasks were started with.
     pub sandboxes: SandboxStore,
-    /// What one core counts as, by the node's facts; 0 before there are any.
+    /// MHz that one core counts as, by the node's facts; 0 before there are any.
     pub(crate) core_mhz: AtomicU64,
     own: BTreeMap<&'static str, Box<dyn OwnRuns>>,
     pub(crate) networks: Networks,

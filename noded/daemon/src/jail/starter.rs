@@ -11,7 +11,7 @@ use isolation::cgroup::TaskCgroup;
 use isolation::{
     Descriptors, Exec, PLAN_VERSIONS, PidNamespace, Plan, Resource, Slot, Spawned, Step,
 };
-use noded_jail::Verb;
+use noded_jail::{Programs, Verb};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::{mpsc, oneshot};
@@ -101,7 +101,7 @@ fn serve(mut orders: mpsc::Receiver<Order>, program: &File, cgroup: &TaskCgroup)
             environment,
             answer,
         } = order;
-        let started = start(plan(verb, environment, program), program, cgroup);
+        let started = start(&plan(verb, environment, program), program, cgroup);
         if let Err(Ok((spawned, _ends))) = answer.send(started) {
             // The caller gave up meanwhile: its pipes are closed, and nobody else reaps it.
             super::child::end(&spawned.pidfd);
@@ -109,13 +109,13 @@ fn serve(mut orders: mpsc::Receiver<Order>, program: &File, cgroup: &TaskCgroup)
     }
 }
 
-fn start(plan: Plan, program: &File, cgroup: &TaskCgroup) -> Result<(Spawned, Ends), JailError> {
+fn start(plan: &Plan, program: &File, cgroup: &TaskCgroup) -> Result<(Spawned, Ends), JailError> {
     let (input, request) = pipe()?;
     let (answer, output) = pipe()?;
     let (messages, error) = pipe()?;
     let descriptors = Descriptors::new(input.as_fd(), output.as_fd(), error.as_fd())
         .with_program(program.as_fd());
-    let spawned = isolation::spawn(&plan, cgroup.as_fd(), descriptors).map_err(JailError::Start)?;
+    let spawned = isolation::spawn(plan, cgroup.as_fd(), descriptors).map_err(JailError::Start)?;
     let ends = Ends {
         request,
         answer,
@@ -135,7 +135,10 @@ fn plan(verb: Verb, environment: Vec<CString>, program: &File) -> Plan {
     Plan {
         version: *PLAN_VERSIONS.start(),
         namespaces: Vec::new(),
-        pid_namespace: PidNamespace::Keeper,
+        pid_namespace: match verb.limits().programs {
+            Programs::None => PidNamespace::Keeper,
+            Programs::InOwnNamespace => PidNamespace::New,
+        },
         slots: vec![Slot::Input, Slot::Output, Slot::Error, Slot::Program],
         steps: vec![
             Step::NotDumpable,

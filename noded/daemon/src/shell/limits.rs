@@ -1,4 +1,4 @@
-//! Limits that tasks ran into and live on: a child killed for want of memory, a disk above its size.
+//! Limits that tasks live on with: a child killed for want of memory, a disk above its size.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,10 @@ impl Running {
             let disks = &mut self.ephemeral_disks;
             if disks.is_crossed(*alloc, is_above, was_reported(runner)) {
                 let (used, limit) = (bytes.div_ceil(MIB), limit / MIB);
-                tracing::warn!(%alloc, used_mib = used, size_mib = limit, "ephemeral disk above its size");
+                tracing::warn!(
+                    %alloc, used_mib = used, size_mib = limit,
+                    "ephemeral disk above its size"
+                );
                 let message = format!(
                     "the allocation uses {used} MiB of disk, and its ephemeral_disk has size = \
                      {limit}; nothing is stopped"

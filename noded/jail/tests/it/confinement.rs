@@ -4,9 +4,19 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Once;
 
-/// The example `probe`, which cargo builds beside the tests.
+/// The example `probe`, which `cargo test --test it` does not build.
 fn probe() -> PathBuf {
+    static BUILT: Once = Once::new();
+    BUILT.call_once(|| {
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "-p", "noded-jail", "--example", "probe"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .unwrap();
+        assert!(status.success(), "the example probe was not built");
+    });
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().unwrap().parent().unwrap();
     folder.join("examples/probe")
@@ -15,9 +25,11 @@ fn probe() -> PathBuf {
 fn outcomes(jail: &str) -> BTreeMap<String, String> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
+    let staging = tempfile::tempdir().unwrap();
     let mut target = Command::new("/bin/sleep").arg("60").spawn().unwrap();
     let output = Command::new(probe())
         .args([jail, &address, &target.id().to_string()])
+        .arg(staging.path())
         .output()
         .unwrap();
     target.kill().unwrap();
@@ -31,9 +43,12 @@ fn outcomes(jail: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-const ATTEMPTS: [&str; 8] = [
-    "connect", "create", "exec", "open", "ptrace", "signal", "thread", "udp",
+const ATTEMPTS: [&str; 14] = [
+    "connect", "create", "exec", "git", "listen", "open", "ptrace", "secret", "signal", "stage",
+    "thread", "udp", "unix", "unshare",
 ];
+/// Those that a fetch needs.
+const OF_FETCH: [&str; 6] = ["connect", "git", "open", "stage", "thread", "udp"];
 
 #[test]
 fn render_can_neither_open_nor_connect_nor_exec_nor_trace() {
@@ -49,5 +64,21 @@ fn render_can_neither_open_nor_connect_nor_exec_nor_trace() {
     }
     for outcomes in [free, confined] {
         assert_eq!(outcomes["memory"], "done");
+    }
+}
+
+#[test]
+fn fetch_can_only_connect_and_run_git_and_write_its_directory() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let confined = outcomes("fetch");
+    for attempt in ATTEMPTS {
+        let expected = match OF_FETCH.contains(&attempt) {
+            true => "done",
+            false => "permission denied",
+        };
+        assert_eq!(confined[attempt], expected, "{attempt}");
     }
 }

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use noded_artifact::{FetchLimits, FetchRequest, Fetched, Mode, Shape};
 use noded_jail::frame::{Parsed, decode, encode, parse};
-use noded_jail::{Render, Rendering, Report};
+use noded_jail::{Fetch, FetchFailure, Render, Rendering, Report};
 use noded_template::{
     Choice, Dependency, Instance, Known, MissingKey, Registration, ServiceQuery, Time, Variable,
     VariableId,
@@ -128,4 +129,36 @@ fn reports_keep_their_bytes() {
     ] {
         frozen(name, &report);
     }
+}
+
+#[test]
+fn requests_and_answers_of_a_fetch_keep_their_bytes() {
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let fetch = Fetch {
+        request: FetchRequest {
+            source: "https://example.org/a.tar.gz".to_owned(),
+            options: BTreeMap::from([pair("archive", "false")]),
+            headers: BTreeMap::from([pair("X-Token", "t")]),
+            mode: Mode::File,
+            insecure: true,
+            limits: FetchLimits {
+                http_bytes_max: None,
+                ..FetchLimits::default()
+            },
+        },
+        staging: PathBuf::from("/d/alloc/a/.staging/web.1.0"),
+        environment: vec![pair("PATH", "/bin")],
+    };
+    frozen("fetch-request.bin", &fetch);
+    type Answer = Result<Fetched, FetchFailure>;
+    let fetched: Report<Answer> = Report::Done(Ok(Fetched {
+        shape: Shape::Tree,
+        bytes: 300,
+    }));
+    frozen("fetch-fetched.bin", &fetched);
+    let refused: Report<Answer> = Report::Done(Err(FetchFailure {
+        message: "text".to_owned(),
+        is_recoverable: true,
+    }));
+    frozen("fetch-refused.bin", &refused);
 }

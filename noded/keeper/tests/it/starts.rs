@@ -115,7 +115,7 @@ fn requests_that_cannot_be_followed_are_refused_and_change_nothing() {
     let Refusal::BadPlan { detail } = refused(answer) else {
         panic!("another refusal");
     };
-    assert!(detail.contains("only 1 to 2 are applied"), "{detail}");
+    assert!(detail.contains("only 1 to 3 are applied"), "{detail}");
     let unknown = noded.ask(&Request::Kill { key: key.clone() });
     assert_eq!(refused(unknown), Refusal::UnknownTask);
     assert_eq!(noded.ask(&Request::Ping), Response::Pong { runs: 0 });

@@ -1,5 +1,6 @@
 //! How to see that a block is there.
 
+use crate::artifact::Artifact;
 use crate::canonical::defaults;
 use crate::group::TaskGroup;
 use crate::identity::WorkloadIdentity;
@@ -17,6 +18,20 @@ pub const KNOWN_DRIVERS: [&str; 3] = ["exec", "mock_driver", "raw_exec"];
 
 fn has_checks(services: &[Service]) -> bool {
     services.iter().any(|service| !service.checks.is_empty())
+}
+
+/// Getters of artifacts that nodes of this release do not have.
+const NO_GETTERS: [&str; 4] = ["file", "gcs", "hg", "s3"];
+
+/// Artifacts whose source names such a getter, by force (`s3::...`) or by its scheme.
+pub(super) fn fetches_in_vain(task: &Task) -> bool {
+    let source = |artifact: &Artifact| artifact.getter_source.clone().unwrap_or_default();
+    task.artifacts.iter().map(source).any(|source| {
+        NO_GETTERS.iter().any(|getter| {
+            let rest = source.strip_prefix(getter);
+            rest.is_some_and(|rest| rest.starts_with("::") || rest.starts_with("://"))
+        })
+    })
 }
 
 fn has_connect(services: &[Service]) -> bool {

@@ -143,9 +143,9 @@ pub(super) const ROWS: &[Row] = &[
         "this release starts no proxies",
     ),
     row(
-        "artifact",
-        OfTask(|task| !task.artifacts.is_empty()),
-        "not fetched by this release",
+        "artifact source",
+        OfTask(fetches_in_vain),
+        "this release fetches over http, https and git; the task fails its setup",
     ),
     row(
         "template functions",

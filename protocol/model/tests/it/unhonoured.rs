@@ -97,8 +97,8 @@ fn every_block_without_effect_is_named_with_its_place() {
         (
             json!({}),
             json!({}),
-            json!({"Artifacts": [{}]}),
-            format!("{task}artifact"),
+            json!({"Artifacts": [{"GetterSource": "s3::https://x/y"}]}),
+            format!("{task}artifact source"),
         ),
         (
             json!({}),
@@ -254,7 +254,6 @@ fn a_crowded_real_job_is_warned_about_in_full() {
         "volume",
         "volume_mount",
         "vault",
-        "artifact",
         "service",
         "check",
         "resources device",

@@ -300,6 +300,15 @@ fn volumes_of_each_allocation_are_refused_in_nomad_s_words() {
             "group \"web\" > volume \"v\"",
             "volume cannot be per_alloc for system or sysbatch jobs",
         ),
+        (
+            crate::fixtures::service(
+                json!({"Type": "system"}),
+                json!({"Volumes": {"v": {"Type": "host", "Source": "s", "PerAlloc": true}}}),
+                json!({}),
+            ),
+            "group \"web\" > volume \"v\"",
+            "volume cannot be per_alloc for system or sysbatch jobs",
+        ),
     ]);
 }
 
@@ -327,12 +336,12 @@ fn mounts_of_volumes_may_be_interpolated_and_modes_are_known() {
     assert_refused(vec![
         (
             with(json!({"Volume": "v", "Destination": "/v", "PropagationMode": "shared"})),
-            "group \"web\" > task \"main\" > volume_mount 1 > propagation_mode",
+            "group \"web\" > task \"server\" > volume_mount 1 > propagation_mode",
             "unknown: \"shared\"",
         ),
         (
             with(json!({"Volume": "other", "Destination": "/v"})),
-            "group \"web\" > task \"main\" > volume_mount 1 > volume",
+            "group \"web\" > task \"server\" > volume_mount 1 > volume",
             "the group has no volume \"other\"",
         ),
     ]);
