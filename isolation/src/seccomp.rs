@@ -62,7 +62,9 @@ impl Filter {
         self.0.is_empty()
     }
 
-    pub(crate) fn instructions(&self) -> &[Instruction] {
+    /// Its instructions.
+    #[must_use]
+    pub fn instructions(&self) -> &[Instruction] {
         &self.0
     }
 }
@@ -146,7 +148,10 @@ const NAMESPACE_FLAGS: [libc::c_int; 7] = [
 impl SeccompProfile {
     /// The programs to install, in order. A filter of seccompiler has one answer for what
     /// matches, so each answer is a program of its own; the kernel takes the strictest.
-    pub(crate) fn compile(self) -> Result<Vec<Filter>, PlanError> {
+    ///
+    /// # Errors
+    /// There is no filter for this processor.
+    pub fn compile(self) -> Result<Vec<Filter>, PlanError> {
         match self {
             Self::None => Ok(Vec::new()),
             Self::Default => {

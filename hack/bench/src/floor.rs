@@ -7,7 +7,6 @@
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -16,6 +15,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+
+use crate::programs::Program;
 
 /// Enough for a p99 of which ten samples stand above it.
 const SAMPLES: usize = 1000;
@@ -53,9 +54,7 @@ impl Quantiles {
 /// If the program cannot be written or run, or the processor is one we have no program for.
 pub(super) fn spawn(scratch: &Path) -> anyhow::Result<Quantiles> {
     let program = scratch.join("exit-at-once");
-    let bytes = exit_at_once().context("no smallest program for this processor")?;
-    std::fs::write(&program, bytes)?;
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
+    Program::ExitAtOnce.write(&program)?;
     measure(|| {
         let status = Command::new(&program).env_clear().spawn()?.wait()?;
         anyhow::ensure!(status.success(), "the smallest program failed: {status}");
@@ -146,63 +145,9 @@ fn measure(mut once: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<Quant
     Quantiles::of(samples).context("no samples")
 }
 
-/// A static ELF program of one call, `exit_group(0)`.
-fn exit_at_once() -> Option<Vec<u8>> {
-    const BASE: u64 = 0x40_0000;
-    const HEADERS_LEN: u64 = 64 + 56;
-    let (machine, code): (u16, &[u8]) = if cfg!(target_arch = "x86_64") {
-        // mov eax, 231; xor edi, edi; syscall
-        (62, &[0xb8, 0xe7, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05])
-    } else if cfg!(target_arch = "aarch64") {
-        // mov x8, 94; mov x0, 0; svc 0
-        (
-            183,
-            &[0xc8, 0x0b, 0x80, 0xd2, 0, 0, 0x80, 0xd2, 0x01, 0, 0, 0xd4],
-        )
-    } else {
-        return None;
-    };
-    let len = HEADERS_LEN + code.len() as u64;
-    let mut elf = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    let half = |elf: &mut Vec<u8>, v: u16| elf.extend(v.to_le_bytes());
-    let word = |elf: &mut Vec<u8>, v: u32| elf.extend(v.to_le_bytes());
-    let long = |elf: &mut Vec<u8>, v: u64| elf.extend(v.to_le_bytes());
-    // The file header: executable, entry right after the headers, one program header.
-    half(&mut elf, 2);
-    half(&mut elf, machine);
-    word(&mut elf, 1);
-    long(&mut elf, BASE + HEADERS_LEN);
-    long(&mut elf, 64);
-    long(&mut elf, 0);
-    word(&mut elf, 0);
-    for value in [64, 56, 1, 0, 0, 0] {
-        half(&mut elf, value);
-    }
-    // The program header: load the whole file, readable and executable.
-    word(&mut elf, 1);
-    word(&mut elf, 5);
-    long(&mut elf, 0);
-    long(&mut elf, BASE);
-    long(&mut elf, BASE);
-    long(&mut elf, len);
-    long(&mut elf, len);
-    long(&mut elf, 4096);
-    elf.extend_from_slice(code);
-    Some(elf)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_smallest_program_runs_and_exits_0() {
-        let scratch = tempfile::tempdir().unwrap();
-        let program = scratch.path().join("exit-at-once");
-        std::fs::write(&program, exit_at_once().unwrap()).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(Command::new(&program).status().unwrap().code(), Some(0));
-    }
 
     #[test]
     fn quantiles_are_taken_from_the_ordered_sample() {

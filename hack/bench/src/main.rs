@@ -10,6 +10,7 @@ mod fleet;
 mod floor;
 mod http;
 mod processors;
+mod programs;
 mod row;
 mod suites;
 mod verdict;

@@ -59,11 +59,11 @@ fn content_verdict(content: &[u8]) -> Verdict {
 fn same_again<T: Serialize + DeserializeOwned>(content: &[u8]) -> Result<(), FrameError> {
     let value: T = frame::decode(content)?;
     // Maps may shrink and numbers may be written shorter, never the other way round.
-    let written = frame::encode(&value, LIMIT).expect("what was read can be written");
+    let written = frame::encode(&value, LIMIT).expect("it can be written");
     let Ok(Parsed::Whole { content, .. }) = frame::parse(&written, LIMIT) else {
-        panic!("what was written is no frame");
+        panic!("the written bytes are no frame");
     };
-    let again: T = frame::decode(content).expect("what was written is read");
+    let again: T = frame::decode(content).expect("the written bytes are read");
     let twice = frame::encode(&again, LIMIT).expect("and written");
     assert_eq!(twice, written);
     Ok(())

@@ -212,8 +212,8 @@ pub async fn run(
     ended
 }
 
-/// Starts to look at what tasks use, and at what other programs may change; dropping the answer ends
-/// it.
+/// Starts to look at what tasks use, and at what other programs may change; dropping the answer
+/// ends it.
 fn watch_host(
     executor: &Arc<Executor>,
     node: &protocol_model::Node,

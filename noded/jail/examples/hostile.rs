@@ -1,8 +1,8 @@
-//! A child that is not confined and misbehaves as its request says. Only for tests of noded: a child
-//! that was taken over would do the same.
+//! A child that is not confined and misbehaves as its request says. Only for tests of noded: a
+//! child that was taken over would do the same.
 //!
 //! `hostile render < REQUEST`: the template's text is `burn`, `allocate`, `sleep`, `flood`, `torn`,
-//! `lines` or `leave`.
+//! `lines` or `leave`. `hostile fetch < REQUEST` leaves a process that is in another session.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -10,9 +10,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use noded_jail::confine::limit;
-use noded_jail::{Progress, Render, Rendering, Report, Verb, Work, frame};
+use noded_jail::{Fetch, Progress, Render, Rendering, Report, Verb, Work, frame};
 
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("fetch") {
+        return fetch();
+    }
     let limits = Render::VERB.limits();
     let content = frame::read(&mut std::io::stdin().lock(), limits.request_bytes);
     let content = content.expect("readable").expect("a request");
@@ -53,6 +56,22 @@ fn main() {
         }
         other => panic!("unknown misbehaviour {other:?}"),
     }
+}
+
+/// Leaves a process that is in another session, and stays where the source says so.
+fn fetch() {
+    let limits = Verb::Fetch.limits();
+    let content = frame::read(&mut std::io::stdin().lock(), limits.request_bytes);
+    let content = content.expect("readable").expect("a request");
+    let request: Fetch = frame::decode(&content).expect("a request");
+    limit(&limits).expect("limits");
+    let mut left = Command::new("/usr/bin/setsid");
+    let status = left.args(["--fork", "/bin/sleep", "613"]).status();
+    assert!(status.expect("a process").success());
+    if request.request.source.contains("stay") {
+        std::thread::sleep(Duration::from_secs(600));
+    }
+    send(&Report::Failed("it left a process".to_owned()));
 }
 
 fn send(report: &Report<Rendering>) {

@@ -5,7 +5,7 @@
 //! be traced, and the directory of a fetch.
 
 use std::fs::File;
-use std::io::{self, Error, Write};
+use std::io::{self, Error, ErrorKind, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -48,6 +48,7 @@ fn main() {
     say("listen", TcpListener::bind("127.0.0.1:0").map(drop));
     say("unix", UnixDatagram::unbound().map(drop));
     say("exec", Command::new("/bin/true").status().map(drop));
+    say("git", git(Path::new(directory)));
     say("thread", std::thread::Builder::new().spawn(|| {}).map(drop));
     say("signal", kill(target, None).map_err(Error::from));
     let traced = ptrace::attach(target).map_err(Error::from);
@@ -62,9 +63,26 @@ fn main() {
     });
 }
 
+/// A repository with submodules, which a shell script of git's looks after.
+fn git(directory: &Path) -> io::Result<()> {
+    for words in [&["init", "--quiet", "."][..], &["submodule", "update"][..]] {
+        let mut command = Command::new("git");
+        let output = command
+            .args(words)
+            .current_dir(directory)
+            .env("HOME", directory)
+            .output()?;
+        if !output.status.success() {
+            return Err(Error::other(format!("{words:?}: {output:?}")));
+        }
+    }
+    Ok(())
+}
+
 fn say(attempt: &str, outcome: io::Result<()>) {
     let outcome = match outcome {
         Ok(()) => "done".to_owned(),
+        Err(error) if error.kind() == ErrorKind::Other => error.to_string(),
         Err(error) => error.kind().to_string(),
     };
     let line = format!("{attempt}: {outcome}\n");

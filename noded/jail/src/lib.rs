@@ -10,8 +10,9 @@
 //!    |     descriptor 2: text for people, used where it dies without an answer
 //! ```
 //!
-//! A hang-up of descriptor 0 means that noded is gone: the child kills itself and the programs that
-//! it started. The kernel kills a child without programs when the thread that started it ends.
+//! A hang-up of descriptor 0 means that noded is gone: the child kills itself. The kernel kills it
+//! too, when the thread that started it ends. A child that starts programs is the first process of
+//! a process id namespace, so that they end with it.
 //!
 //! Entry points:
 //!
@@ -35,4 +36,4 @@ pub use fetch::{Fetch, FetchFailure, fetch};
 pub use render::{Render, Rendering, render};
 pub use report::{PROGRESS_PAUSE, Progress, Report};
 pub use serve::{ServeError, serve};
-pub use verb::{Death, UnknownVerb, Verb, VerbLimits, Work};
+pub use verb::{Programs, UnknownVerb, Verb, VerbLimits, Work};

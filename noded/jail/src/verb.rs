@@ -49,18 +49,18 @@ pub struct VerbLimits {
     pub answer_bytes: usize,
     /// Children of this verb side by side.
     pub at_once: usize,
-    /// The end of a child whose noded ended.
-    pub death: Death,
+    /// The programs that it starts.
+    pub programs: Programs,
 }
 
-/// The end of a child whose noded ended.
+/// The programs that a child starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Death {
-    /// The kernel kills it (parent-death signal).
-    AtOnce,
-    /// It kills itself when descriptor 0 is hung up, together with the programs that it started: a
-    /// parent-death signal would leave those behind.
-    WithItsPrograms,
+pub enum Programs {
+    /// None.
+    None,
+    /// Some. The child is the first process of a process id namespace: all others end with it,
+    /// whichever session or group they are in.
+    InOwnNamespace,
 }
 
 /// A word that is no verb.
@@ -94,7 +94,7 @@ impl Verb {
                 request_bytes: 16 * MIB,
                 answer_bytes: 8 * MIB,
                 at_once: 4,
-                death: Death::AtOnce,
+                programs: Programs::None,
             },
             // Decoders take up to 192 MiB; git more, where a repository has large files. The
             // caller's deadline ends it long before its processor time.
@@ -106,7 +106,7 @@ impl Verb {
                 request_bytes: MIB,
                 answer_bytes: 64 * 1024,
                 at_once: 4,
-                death: Death::WithItsPrograms,
+                programs: Programs::InOwnNamespace,
             },
         }
     }

@@ -1,5 +1,6 @@
 //! The suites, one file or folder each. A new one is its file and its line in [`SUITES`].
 
+mod node;
 mod scheduler;
 mod sessions;
 mod start_here;
@@ -16,6 +17,7 @@ pub(crate) const SUITES: &[Suite] = &[
     sessions::SUITE,
     updates::SUITE,
     scheduler::SUITE,
+    node::SUITE,
 ];
 
 /// One named set of figures.

@@ -137,6 +137,8 @@ impl Executor {
                             differing.insert(one.prepared.offset);
                             text = Some(new);
                         }
+                        // An end interrupted it: the next attempt renders.
+                        Err(_) if cancel.is_cancelled() => {}
                         Err(failed) => events.extend(own.stays(&prepare.run, one, &failed)),
                     }
                 }

@@ -152,7 +152,10 @@ impl Executor {
             .map_err(Failed::hopeless)
             .and_then(|text| self.rendered(work, one, text, environment, &mut sources));
         let (run, offset) = (&work.prepare.run, one.prepared.offset);
-        self.watch.record(run, offset, sources);
+        // Of a rendering that was interrupted the files are not all known.
+        if rendered.is_ok() || !work.cancel.is_cancelled() {
+            self.watch.record(run, offset, sources);
+        }
         rendered.map_err(|failed| failed.about(&one.subject()))
     }
 

@@ -11,7 +11,7 @@ use isolation::cgroup::TaskCgroup;
 use isolation::{
     Descriptors, Exec, PLAN_VERSIONS, PidNamespace, Plan, Resource, Slot, Spawned, Step,
 };
-use noded_jail::Verb;
+use noded_jail::{Programs, Verb};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::{mpsc, oneshot};
@@ -135,7 +135,10 @@ fn plan(verb: Verb, environment: Vec<CString>, program: &File) -> Plan {
     Plan {
         version: *PLAN_VERSIONS.start(),
         namespaces: Vec::new(),
-        pid_namespace: PidNamespace::Keeper,
+        pid_namespace: match verb.limits().programs {
+            Programs::None => PidNamespace::Keeper,
+            Programs::InOwnNamespace => PidNamespace::New,
+        },
         slots: vec![Slot::Input, Slot::Output, Slot::Error, Slot::Program],
         steps: vec![
             Step::NotDumpable,

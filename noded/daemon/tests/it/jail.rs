@@ -1,13 +1,15 @@
 //! Work in jail children: answers, limits, cancel, death.
 
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use isolation::cgroup::{Hierarchy, Patience};
+use noded_artifact::{FetchLimits, FetchRequest, Mode};
 use noded_daemon::jail::{Jail, JailError};
-use noded_jail::{Render, Rendering};
+use noded_jail::{Fetch, Render, Rendering};
 use noded_template::{Dependency, Known, MissingKey};
 use protocol_model::ClientStatus;
 use serde_json::json;
@@ -235,6 +237,55 @@ async fn a_cancelled_rendering_ends_its_child_within_a_second() {
         "{:?}",
         begun.elapsed()
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_in_another_session_ends_with_the_fetch_that_left_it() {
+    if !can_run() {
+        return;
+    }
+    let program = beside_noded("noded-jail").with_file_name("examples/hostile");
+    let fixture = Fixture::new(&program);
+    let staging = tempfile::tempdir().unwrap();
+    let work = Fetch {
+        request: FetchRequest {
+            source: "http://127.0.0.1/x".to_owned(),
+            options: BTreeMap::new(),
+            headers: BTreeMap::new(),
+            mode: Mode::Any,
+            insecure: false,
+            limits: FetchLimits::default(),
+        },
+        staging: staging.path().to_owned(),
+        environment: Vec::new(),
+    };
+    let jail = fixture.jail();
+    let done = jail.run(&work, DEADLINE, pending(), |_| {}).await;
+    assert_eq!(done.unwrap_err().to_string(), "it left a process");
+    eventually("no process is left", || fixture.children().is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_of_a_fetch_end_with_its_noded() {
+    if !can_run() {
+        return;
+    }
+    let mut scene = Scene::new();
+    let hostile = beside_noded("noded-jail").with_file_name("examples/hostile");
+    scene.configure(&format!("jail_binary = {hostile:?}"));
+    scene.kill();
+    scene.start();
+    let artifacts = json!({ "Artifacts": [{ "GetterSource": "http://127.0.0.1/stay" }] });
+    let job = job("stay", "raw_exec", &sh("true"), artifacts);
+    scene.server.want(alloc(&job, 1), &job);
+    let base = scene.cgroup_path();
+    let base = base.file_name().unwrap().to_str().unwrap().to_owned();
+    // The child, and the process that it left.
+    eventually("two processes", || children_of(&base).len() == 2).await;
+    scene.kill();
+    let begun = Instant::now();
+    eventually("none is left", || children_of(&base).is_empty()).await;
+    assert!(begun.elapsed() < Duration::from_secs(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,12 +1,14 @@
-//! seccomp: lists of permissions. A call that is not listed fails with EPERM, so that a library
-//! that tries one goes on without it.
+//! seccomp. A refused call fails with EPERM, so that a library that tries it goes on without it. A
+//! child that only computes has a list of permissions; one that fetches has the refusals of tasks,
+//! and more.
 
 use std::collections::BTreeMap;
 
+use isolation::{Filter, SeccompProfile};
 use rustix::process::getpid;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch, apply_filter_all_threads,
+    SeccompRule, TargetArch, apply_filter_all_threads, sock_filter,
 };
 
 use super::{ConfineError, Profile};
@@ -55,55 +57,20 @@ const COMPUTE_HERE: [libc::c_long; 0] = [];
 /// resolver.
 const FAMILIES: [libc::c_int; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// Calls that neither a download nor git needs: other processes, mounts, namespaces, keys, the
-/// kernel itself. The list is of refusals, since git and its helpers are not ours.
-const NOT_FETCH: [libc::c_long; 46] = [
-    libc::SYS_acct,
-    libc::SYS_add_key,
-    libc::SYS_adjtimex,
-    libc::SYS_bpf,
+/// Refused to a child that fetches, besides what tasks are refused: other processes, and offers of
+/// ports. A list of refusals, since git, ssh and the shell are not ours.
+const FETCH_REFUSED: [libc::c_long; 11] = [
+    libc::SYS_accept,
+    libc::SYS_accept4,
     libc::SYS_chroot,
-    libc::SYS_clock_adjtime,
-    libc::SYS_clock_settime,
-    libc::SYS_delete_module,
-    libc::SYS_fanotify_init,
-    libc::SYS_finit_module,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fsopen,
-    libc::SYS_fspick,
-    libc::SYS_init_module,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_io_uring_setup,
-    libc::SYS_kcmp,
-    libc::SYS_kexec_load,
-    libc::SYS_keyctl,
-    libc::SYS_mknodat,
-    libc::SYS_mount,
-    libc::SYS_mount_setattr,
-    libc::SYS_move_mount,
+    libc::SYS_listen,
     libc::SYS_name_to_handle_at,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_open_tree,
-    libc::SYS_perf_event_open,
     libc::SYS_pidfd_getfd,
-    libc::SYS_pivot_root,
-    libc::SYS_process_madvise,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_ptrace,
-    libc::SYS_quotactl,
-    libc::SYS_reboot,
-    libc::SYS_request_key,
-    libc::SYS_setns,
-    libc::SYS_settimeofday,
-    libc::SYS_swapoff,
-    libc::SYS_swapon,
-    libc::SYS_syslog,
-    libc::SYS_umount2,
-    libc::SYS_unshare,
-    libc::SYS_userfaultfd,
 ];
 
 /// Calls that map memory, with the protection as third argument: never executable.
@@ -120,17 +87,30 @@ pub(super) fn restrict(profile: &Profile) -> Result<(), ConfineError> {
     let processor = std::env::consts::ARCH;
     let arch = TargetArch::try_from(processor).map_err(|_| ConfineError::Processor(processor))?;
     let programs = match profile {
-        Profile::Compute => vec![allow_only(compute(), arch)],
-        Profile::Fetch { .. } => vec![
-            allow_except(fetch(), libc::EPERM, arch),
-            allow_except(Ok(unreadable()), libc::ENOSYS, arch),
-        ],
+        Profile::Compute => vec![allow_only(compute(), arch).map_err(ConfineError::Compile)?],
+        Profile::Fetch { .. } => {
+            let of_tasks = SeccompProfile::Default.compile();
+            let of_tasks = of_tasks.map_err(ConfineError::Refusals)?;
+            let own = allow_except(fetch(), arch).map_err(ConfineError::Compile)?;
+            of_tasks.iter().map(program_of).chain([own]).collect()
+        }
     };
-    for program in programs {
-        let program = program.map_err(ConfineError::Compile)?;
-        apply_filter_all_threads(&program).map_err(ConfineError::Seccomp)?;
-    }
-    Ok(())
+    let mut programs = programs.iter();
+    programs
+        .try_for_each(|program| apply_filter_all_threads(program))
+        .map_err(ConfineError::Seccomp)
+}
+
+fn program_of(filter: &Filter) -> BpfProgram {
+    let instructions = filter.instructions().iter();
+    instructions
+        .map(|instruction| sock_filter {
+            code: instruction.code,
+            jt: instruction.jump_true,
+            jf: instruction.jump_false,
+            k: instruction.operand,
+        })
+        .collect()
 }
 
 fn allow_only(
@@ -143,38 +123,27 @@ fn allow_only(
 
 fn allow_except(
     rules: Result<Rules, seccompiler::BackendError>,
-    errno: i32,
     arch: TargetArch,
 ) -> Result<BpfProgram, seccompiler::BackendError> {
-    let refusal = SeccompAction::Errno(errno.cast_unsigned());
+    let refusal = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     SeccompFilter::new(rules?, SeccompAction::Allow, refusal, arch)?.try_into()
 }
 
 /// The calls that a fetch must not make.
 fn fetch() -> Result<Rules, seccompiler::BackendError> {
-    let mut rules: Rules = NOT_FETCH.iter().map(|call| (*call, Vec::new())).collect();
+    let mut rules: Rules = FETCH_REFUSED
+        .iter()
+        .map(|call| (*call, Vec::new()))
+        .collect();
     // Sockets of other kinds reach daemons of this host, which take user 0 for its owner.
     let mut other = Vec::new();
     for family in FAMILIES {
         let family = u64::from(family.cast_unsigned());
-        let compare = SeccompCmpOp::Ne;
-        other.push(SeccompCondition::new(
-            0,
-            SeccompCmpArgLen::Dword,
-            compare,
-            family,
-        )?);
+        let (length, compare) = (SeccompCmpArgLen::Dword, SeccompCmpOp::Ne);
+        other.push(SeccompCondition::new(0, length, compare, family)?);
     }
     rules.insert(libc::SYS_socket, vec![SeccompRule::new(other)?]);
-    let user = u64::from(libc::CLONE_NEWUSER.cast_unsigned());
-    let with_users = argument(0, SeccompCmpOp::MaskedEq(user), user)?;
-    rules.insert(libc::SYS_clone, vec![with_users]);
     Ok(rules)
-}
-
-/// Calls whose arguments a filter cannot read: the C library has others for them.
-fn unreadable() -> Rules {
-    Rules::from([(libc::SYS_clone3, Vec::new())])
 }
 
 fn compute() -> Result<Rules, seccompiler::BackendError> {

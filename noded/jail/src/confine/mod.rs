@@ -26,7 +26,7 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-use crate::verb::{Death, VerbLimits};
+use crate::verb::VerbLimits;
 
 /// The access that a child keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +58,9 @@ pub enum ConfineError {
     /// The thread that watches descriptor 0.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
+    /// The list of refusals that tasks have, too.
+    #[error("cannot compile the system call filter of tasks")]
+    Refusals(#[source] isolation::PlanError),
     /// The filter cannot be compiled.
     #[error("cannot compile the system call filter")]
     Compile(#[source] seccompiler::BackendError),
@@ -78,9 +81,7 @@ const CAPABILITY_BITS: u32 = 64;
 /// The kernel refused one.
 pub fn limit(limits: &VerbLimits) -> Result<(), ConfineError> {
     let step = |step| move |source| ConfineError::Step { step, source };
-    if limits.death == Death::AtOnce {
-        set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("parent-death signal"))?;
-    }
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("parent-death signal"))?;
     // Its memory may hold credentials: no other process reads it.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(step("dumpable"))?;
     let data = limits.data_bytes as u64;

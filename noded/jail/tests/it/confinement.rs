@@ -4,9 +4,19 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Once;
 
-/// The example `probe`, which cargo builds beside the tests.
+/// The example `probe`, which `cargo test --test it` does not build.
 fn probe() -> PathBuf {
+    static BUILT: Once = Once::new();
+    BUILT.call_once(|| {
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "-p", "noded-jail", "--example", "probe"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .unwrap();
+        assert!(status.success(), "the example probe was not built");
+    });
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().unwrap().parent().unwrap();
     folder.join("examples/probe")
@@ -33,12 +43,12 @@ fn outcomes(jail: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-const ATTEMPTS: [&str; 13] = [
-    "connect", "create", "exec", "listen", "open", "ptrace", "secret", "signal", "stage", "thread",
-    "udp", "unix", "unshare",
+const ATTEMPTS: [&str; 14] = [
+    "connect", "create", "exec", "git", "listen", "open", "ptrace", "secret", "signal", "stage",
+    "thread", "udp", "unix", "unshare",
 ];
 /// Those that a fetch needs.
-const OF_FETCH: [&str; 6] = ["connect", "exec", "open", "stage", "thread", "udp"];
+const OF_FETCH: [&str; 6] = ["connect", "git", "open", "stage", "thread", "udp"];
 
 #[test]
 fn render_can_neither_open_nor_connect_nor_exec_nor_trace() {
@@ -58,7 +68,7 @@ fn render_can_neither_open_nor_connect_nor_exec_nor_trace() {
 }
 
 #[test]
-fn fetch_can_only_connect_and_exec_and_write_its_directory() {
+fn fetch_can_only_connect_and_run_git_and_write_its_directory() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: needs root");
         return;
