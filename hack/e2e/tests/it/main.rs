@@ -31,3 +31,4 @@ mod single;
 mod snapshots;
 mod successors;
 mod templates;
+mod volumes;

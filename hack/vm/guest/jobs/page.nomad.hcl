@@ -8,8 +8,18 @@ job "page" {
       }
     }
 
+    # The guest's disk is small.
+    ephemeral_disk {
+      size = 20
+    }
+
     task "page" {
       driver = "exec"
+
+      logs {
+        max_files     = 1
+        max_file_size = 1
+      }
 
       config {
         command = "/usr/bin/python3"
