@@ -207,6 +207,26 @@ async fn each_change_mode_acts_soon_after_a_file_changed() -> anyhow::Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_restart_for_a_changed_template_has_its_new_variables() -> anyhow::Result<()> {
+    if !has_root() {
+        return Ok(());
+    }
+    let cluster = Cluster::start(Settings::of(1)).await?;
+    let node = Node::start(&cluster).await?;
+    let variable = json!({
+        "EmbeddedTmpl": "V={{ file \"local/source\" }}", "DestPath": "secrets/env", "Envvars": true,
+    });
+    let mut env = job("env", &[follower("restart", &variable)]);
+    let task = &mut env["Job"]["TaskGroups"][0]["Tasks"][0];
+    task["Config"]["args"][1] = json!("echo start $V; exec sleep 1000");
+    let env = Followed::start(&cluster, &node, &env).await?;
+    let since = env.change("two")?;
+    env.until_logged("start one\nstart two\n").await?;
+    must_be_soon(since, "env");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_task_keeps_its_files_unless_the_job_renders_again() -> anyhow::Result<()> {
     if !has_root() {
         return Ok(());
