@@ -46,7 +46,9 @@ impl Places {
 
     /// The index after the last; `None` = there is no entry.
     pub(super) fn next(&self) -> Option<u64> {
-        (!self.places.is_empty()).then(|| self.first + self.places.len() as u64)
+        let length = self.places.len() as u64;
+        // A damaged file may have an entry with the last index that there is.
+        (length > 0).then(|| self.first.saturating_add(length))
     }
 
     /// The index of the first entry; `None` = there is none.
