@@ -30,7 +30,7 @@ pub enum FetchError {
     #[error(transparent)]
     Staging(#[from] StagingError),
     /// The mode does not fit the source.
-    #[error("mode {mode:?}: {problem}")]
+    #[error("mode {}: {problem}", .mode.name())]
     Mode {
         /// As the job has it.
         mode: Mode,

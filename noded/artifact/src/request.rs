@@ -60,6 +60,15 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// The word of job files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::File => "file",
+            Self::Dir => "dir",
+        }
+    }
+
     /// Reads a job's `mode`; `None` where it is another word.
     pub fn parse(word: &str) -> Option<Self> {
         match word {

@@ -131,7 +131,13 @@ impl ArchiveError {
     /// A damaged download may be whole next time; a hostile or large archive stays one.
     pub(crate) fn is_recoverable(&self) -> bool {
         match self {
-            Self::Stream { .. } => true,
+            // An entry below something that is no directory, or a link to nothing, stays one.
+            Self::Stream { source, .. } => !matches!(
+                source.kind(),
+                io::ErrorKind::NotFound
+                    | io::ErrorKind::NotADirectory
+                    | io::ErrorKind::AlreadyExists
+            ),
             Self::ParentDirectory { .. }
             | Self::Name { .. }
             | Self::HardLink { .. }

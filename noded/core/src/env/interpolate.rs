@@ -26,6 +26,24 @@ pub(crate) fn node_value(node: &Node, region: &str, name: &str) -> Option<String
     })
 }
 
+/// Everything that [`node_value`] has a value for.
+pub(crate) fn node_names(node: &Node) -> impl Iterator<Item = String> {
+    let own = [
+        "node.unique.id",
+        "node.datacenter",
+        "node.unique.name",
+        "node.class",
+        "node.pool",
+        "node.region",
+    ];
+    let attributes = node.attributes.keys().map(|name| format!("attr.{name}"));
+    let meta = node.meta.keys().map(|name| format!("meta.{name}"));
+    own.map(str::to_owned)
+        .into_iter()
+        .chain(attributes)
+        .chain(meta)
+}
+
 /// Finds the value of a name, written with dots.
 pub type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
 

@@ -91,6 +91,18 @@ impl<'a> TaskWorld<'a> {
         self.environment
     }
 
+    /// The environment as templates see it: with the values of the node under their names, as
+    /// Nomad's templates have them.
+    pub(crate) fn into_template_environment(self) -> BTreeMap<String, String> {
+        let mut environment = self.environment;
+        for name in interpolate::node_names(self.node) {
+            if let Some(value) = interpolate::node_value(self.node, self.region, &name) {
+                environment.entry(name).or_insert(value);
+            }
+        }
+        environment
+    }
+
     /// A text of the job file with its `${...}` resolved.
     pub(crate) fn resolve(&self, text: &str) -> String {
         interpolate::replace(text, &|name| self.lookup(name))

@@ -111,6 +111,29 @@ fn tasks_find_what_they_look_for_in_their_environment() {
 }
 
 #[test]
+fn templates_find_the_node_s_values_in_their_environment() {
+    world_of(crate::test_support::task("main"), |world| {
+        let environment = world.clone().into_template_environment();
+        for name in [
+            "node.unique.id",
+            "node.unique.name",
+            "node.datacenter",
+            "node.region",
+        ] {
+            assert_eq!(environment.get(name).cloned(), world.lookup(name), "{name}");
+        }
+        for (name, value) in [("attr.kernel.name", "linux"), ("meta.rack", "r7")] {
+            assert_eq!(
+                environment.get(name).map(String::as_str),
+                Some(value),
+                "{name}"
+            );
+        }
+        assert!(!world.environment().contains_key("node.datacenter"));
+    });
+}
+
+#[test]
 fn a_task_without_a_root_of_its_own_sees_host_paths() {
     world_of(task("main"), |world| {
         let id = AllocId::from_u128(7);

@@ -49,7 +49,7 @@ impl TaskRunner {
             templates: world.templates(|offset| self.rendering_at_start(offset, ctx)),
             artifacts: world.artifacts(&self.fetched),
             dispatch_payload_file: world.dispatch_payload_file(),
-            environment: world.into_environment(),
+            environment: world.into_template_environment(),
         }));
         out.push_after(Durability::Nothing, prepare);
     }

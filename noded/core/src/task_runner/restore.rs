@@ -160,6 +160,10 @@ impl TaskRunner {
                     self.on_started(pid, at, None, ctx, out, now);
                 }
                 self.resume_running(stopping, wish, ctx, out, now);
+                if restored {
+                    // The line is not repeated by the next daemon.
+                    self.persist(out);
+                }
                 if restored && self.phase == Phase::Running {
                     self.follow_templates(ctx, out);
                 }

@@ -1,6 +1,6 @@
 //! Host volumes of a group, where its tasks mount them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use isolation::{Access, Bind, Propagation};
 use noded_core::effect::StartTask;
@@ -50,7 +50,8 @@ impl Executor {
             volume.read_only || request.read_only || mount.read_only.unwrap_or(false);
         Ok(Bind {
             source: volume.path.clone(),
-            target: PathBuf::from(mount.destination.as_deref().unwrap_or_default()),
+            // As Nomad: a relative one counts from the task's root.
+            target: Path::new("/").join(mount.destination.as_deref().unwrap_or_default()),
             access: match is_read_only {
                 true => Access::ReadOnly,
                 false => Access::ReadWrite,

@@ -242,13 +242,19 @@ impl Bridge {
     }
 
     fn prepare_host(&self) -> Result<(), NetworkError> {
+        self.forward()?;
+        self.table.ensure().map_err(NetworkError::Table)
+    }
+
+    /// Switches forwarding on, where noded is to do that.
+    fn forward(&self) -> Result<(), NetworkError> {
         if self.forwarding == Forwarding::Set {
             let was_off = netns::enable_forwarding().map_err(NetworkError::Forwarding)?;
             if was_off {
                 tracing::info!("IP forwarding is on now: networks of mode bridge need it");
             }
         }
-        self.table.ensure().map_err(NetworkError::Table)
+        Ok(())
     }
 
     fn take_address(&self, state: &mut State) -> Result<Ipv4Addr, NetworkError> {
@@ -294,6 +300,7 @@ impl Bridge {
             }
             state.mappings()
         };
+        self.forward()?;
         let found = self.table.look().map_err(NetworkError::Table)?;
         let found: Option<BTreeSet<Mapping>> = found.map(|listed| listed.into_iter().collect());
         if found.as_ref() == Some(&wanted) {

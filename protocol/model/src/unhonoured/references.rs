@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::Warning;
 use crate::group::TaskGroup;
 use crate::job::Job;
-use crate::network::NetworkResource;
+use crate::network::{NetworkMode, NetworkResource};
 use crate::placement::{Affinity, Constraint, Spread};
 use crate::reference::{Reference, ReferenceForm, references, variable_name};
 use crate::task::Task;
@@ -61,6 +61,9 @@ const OF_PORT: [&str; 7] = [
     "PORT_",
 ];
 
+/// The same of a port in a network of mode bridge.
+const OF_BRIDGE_PORT: [&str; 3] = ["ALLOC_ADDR_", "ALLOC_INTERFACE_", "ALLOC_IP_"];
+
 /// What replaces the references of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -76,6 +79,7 @@ enum Place {
 struct Variables<'j> {
     own: BTreeSet<&'j str>,
     ports: BTreeSet<String>,
+    bridge_ports: BTreeSet<String>,
     meta: BTreeSet<String>,
     /// A template adds others, whose names are known once it is rendered.
     has_others: bool,
@@ -86,6 +90,9 @@ impl<'j> Variables<'j> {
         let older = task.resources.iter().flat_map(|it| &it.networks);
         let networks = group.networks.iter().chain(older);
         let ports = networks.flat_map(NetworkResource::ports);
+        let bridges = group.networks.iter();
+        let bridges = bridges.filter(|network| network.mode() == NetworkMode::Bridge);
+        let bridge_ports = bridges.flat_map(NetworkResource::ports);
         let dispatched = job.parameterized_job.iter();
         let dispatched = dispatched.flat_map(|it| it.meta_required.iter().chain(&it.meta_optional));
         let meta = [&job.meta, &group.meta, &task.meta];
@@ -95,6 +102,9 @@ impl<'j> Variables<'j> {
         Self {
             own: task.env.keys().map(String::as_str).collect(),
             ports: ports.map(|port| variable_name(&port.label)).collect(),
+            bridge_ports: bridge_ports
+                .map(|port| variable_name(&port.label))
+                .collect(),
             meta: keys.flat_map(|key| [key.to_uppercase(), key]).collect(),
             has_others: task.templates.iter().any(crate::Template::envvars)
                 || task.env.keys().any(is_made),
@@ -109,12 +119,15 @@ impl<'j> Variables<'j> {
             return false;
         };
         let name = variable_name(name);
-        let of_port = |kind: &str| {
+        let is_of = |ports: &BTreeSet<String>, kind: &str| {
             let label = name.strip_prefix(kind);
-            label.is_some_and(|label| self.ports.contains(label))
+            label.is_some_and(|label| ports.contains(label))
         };
         OF_TASK.contains(&name.as_str())
-            || OF_PORT.into_iter().any(of_port)
+            || OF_PORT.iter().any(|kind| is_of(&self.ports, kind))
+            || OF_BRIDGE_PORT
+                .iter()
+                .any(|kind| is_of(&self.bridge_ports, kind))
             || name
                 .strip_prefix("META_")
                 .is_some_and(|key| self.meta.contains(key))

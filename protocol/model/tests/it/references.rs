@@ -67,6 +67,17 @@ fn an_index_is_warned_of_outside_of_a_config() {
 }
 
 #[test]
+fn variables_of_bridge_ports_are_those_of_mode_bridge_alone() {
+    let text = "${NOMAD_ALLOC_IP_db} ${NOMAD_ALLOC_ADDR_db} ${NOMAD_ALLOC_INTERFACE_db}";
+    for (mode, warnings) in [("bridge", 0), ("host", 3)] {
+        let network = json!([{"Mode": mode, "DynamicPorts": [{"Label": "db"}]}]);
+        let task = json!({"Config": {"command": text}});
+        let found = said(&service(json!({}), json!({"Networks": network}), task));
+        assert_eq!(found.len(), warnings, "{mode}: {found:?}");
+    }
+}
+
+#[test]
 fn names_that_no_node_can_resolve_are_warned_of() {
     let none = "the task has no variable";
     for (text, why) in [

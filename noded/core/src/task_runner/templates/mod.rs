@@ -124,6 +124,7 @@ impl TaskRunner {
                     let run = self.run();
                     out.push(Effect::SignalTask { run, signal });
                 }
+                self.persist(out);
             }
         }
         self.render_due(task, ctx, out);
@@ -145,6 +146,7 @@ impl TaskRunner {
         };
         let (command, args) = resolved(script, &TaskWorld::new(ctx, task));
         self.note(history::change_script(&command, &args, end, now.wall));
+        self.persist(out);
         let failed = *end != ScriptEnd::Exited { code: 0 };
         if failed && script.fail_on_error == Some(true) {
             let cause = KillCause::ChangeScriptFailed;
@@ -198,7 +200,7 @@ impl TaskRunner {
             templates: world.templates(rendering),
             artifacts: Vec::new(),
             dispatch_payload_file: None,
-            environment: world.into_environment(),
+            environment: world.into_template_environment(),
         })
     }
 }
