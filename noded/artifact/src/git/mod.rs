@@ -179,6 +179,8 @@ impl Git<'_> {
             .current_dir(self.staging.path())
             .args(["-c", "advice.detachedHead=false"])
             .args(["-c", "core.hooksPath=/dev/null"])
+            // A redirect may lead to the node itself, and git judges no addresses.
+            .args(["-c", "http.followRedirects=false"])
             .env("GIT_ALLOW_PROTOCOL", self.protocols)
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_ASKPASS", "false")

@@ -203,7 +203,8 @@ impl<'a> Client<'a> {
             let response = self.exchange(first, &url)?;
             let status = response.status();
             let shown = masked(&url.to_string());
-            if status.is_success() {
+            // The others have no whole body.
+            if status == StatusCode::OK {
                 return Ok((url, response));
             }
             let location = response.headers().get(header::LOCATION);

@@ -6,6 +6,7 @@ use protocol_model::{AllocId, UnixNanos};
 use super::NodeCore;
 use crate::alloc_runner::{AllocRunner, Removal};
 use crate::time::Now;
+use crate::update_batcher::priority::AckedState;
 
 /// What a full disk leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,9 +106,10 @@ impl NodeCore {
         ended
     }
 
-    /// Whether the control plane has recorded that it ended.
+    /// Whether the control plane has recorded that it ended, and how each of its tasks did.
     fn is_recorded(&self, runner: &AllocRunner) -> bool {
         let acked = self.batcher.acknowledged(runner.id());
-        acked.is_some_and(|state| state.client_status.is_terminal())
+        let is_last_word = |state: &AckedState| state.says(&runner.report());
+        acked.is_some_and(|state| state.client_status.is_terminal() && is_last_word(state))
     }
 }

@@ -64,7 +64,7 @@ impl AckedState {
     }
 
     /// Whether it is what `report` leaves recorded.
-    fn says(&self, report: &AllocReport) -> bool {
+    pub(crate) fn says(&self, report: &AllocReport) -> bool {
         let Self {
             client_status,
             client_description,

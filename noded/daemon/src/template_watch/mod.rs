@@ -41,6 +41,8 @@ const AWAY_WARNINGS: [Duration; 3] = [
 /// The files that one rendering read, below the allocation's directory; `None` = it is away.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
+    /// Files beyond [`FILES_MAX`].
+    surplus: usize,
     files: BTreeMap<PathBuf, Option<FileMark>>,
 }
 
@@ -49,8 +51,7 @@ impl Sources {
         if self.files.len() < FILES_MAX {
             self.files.insert(path.to_owned(), mark);
         } else {
-            let path = path.display();
-            tracing::warn!(%path, "a template reads more than {FILES_MAX} files; not followed");
+            self.surplus += 1;
         }
     }
 }
@@ -98,6 +99,10 @@ struct Look {
 impl TemplateWatch {
     /// A template was rendered, or could not be: these are the files that it read.
     pub(crate) fn record(&self, run: &RunKey, offset: usize, sources: Sources) {
+        if sources.surplus > 0 {
+            let surplus = sources.surplus;
+            tracing::warn!(%run, offset, surplus, "a template reads more than {FILES_MAX} files; the surplus is not followed");
+        }
         let files = sources.files.into_iter().map(|(path, mark)| {
             let file = WatchedFile {
                 rendered: mark,

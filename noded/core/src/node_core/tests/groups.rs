@@ -412,3 +412,24 @@ fn secrets_go_when_the_last_task_is_dead_and_come_back_with_a_new_life() {
     assert_eq!(retired(&host), 2);
     assert!(host.destroyed.is_empty());
 }
+
+#[test]
+fn an_ended_allocation_goes_only_when_its_last_word_is_recorded() {
+    let tasks = vec![with_hook("proxy", "prestart", true), task("main")];
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", tasks)]);
+    host.run_for(2_000);
+    host.manners = Manners::Ignores;
+    host.exit(&host.live_run("main"), ExitStatus::Code(1));
+    host.run_for(2_000);
+    assert_eq!(host.recorded(1), Some(ClientStatus::Failed));
+    // The control plane has its status; that the sidecar has ended, too, is not recorded yet.
+    host.slow = true;
+    host.run_for(4_000);
+    assert!(host.core.alloc(ALLOC).expect("it is here").all_dead());
+    let relief = host.core.on_disk_full(at(host.now));
+    assert_eq!(relief, DiskRelief::NothingToRemove);
+    host.slow = false;
+    host.run_for(20_000);
+    let relief = host.core.on_disk_full(at(host.now));
+    assert_eq!(relief, DiskRelief::Begun(ALLOC));
+}

@@ -35,6 +35,8 @@ pub(in crate::task_runner) struct Follower {
     /// Templates to be rendered with the next rendering.
     due: BTreeSet<usize>,
     request: Request,
+    /// Change scripts that run, by their template, and whether each is to run once more.
+    scripts: BTreeMap<usize, Again>,
     /// Random delays that were drawn.
     draws: u64,
 }
@@ -55,6 +57,13 @@ enum Request {
     #[default]
     None,
     UnderWay,
+}
+
+/// Whether a script runs once more after its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Again {
+    No,
+    Yes,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -148,6 +157,20 @@ impl Follower {
     /// The rendering is answered. Returns whether one was asked for.
     pub(in crate::task_runner) fn on_rendered(&mut self) -> bool {
         std::mem::take(&mut self.request) == Request::UnderWay
+    }
+
+    /// A template's script is to run. Returns whether it may begin: one that runs still does so
+    /// once more after its end.
+    pub(in crate::task_runner) fn begin_script(&mut self, offset: usize) -> bool {
+        let earlier = self.scripts.get(&offset).copied();
+        let again = earlier.map_or(Again::No, |_| Again::Yes);
+        self.scripts.insert(offset, again);
+        earlier.is_none()
+    }
+
+    /// A template's script has ended. Returns whether it is to run once more, at once.
+    pub(in crate::task_runner) fn end_script(&mut self, offset: usize) -> bool {
+        self.scripts.remove(&offset) == Some(Again::Yes)
     }
 
     /// Whether an attempt renders a template anew that an earlier one has rendered: it has changed.

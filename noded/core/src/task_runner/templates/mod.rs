@@ -153,6 +153,9 @@ impl TaskRunner {
             self.kill(cause, ShutdownDelay::Wait, ctx, out, now);
             self.persist(out);
         }
+        if self.templates.end_script(offset) && self.phase == Phase::Running {
+            self.run_script(offset, task, ctx, out);
+        }
     }
 
     fn render_due(&mut self, task: &Task, ctx: RunContext<'_>, out: &mut Outbox) {
@@ -170,10 +173,15 @@ impl TaskRunner {
         out.push(Effect::RenderTemplates(work));
     }
 
-    fn run_script(&self, offset: usize, task: &Task, ctx: RunContext<'_>, out: &mut Outbox) {
+    /// Runs a template's script, or, where it still runs, once more after its end: changes
+    /// meanwhile are one.
+    fn run_script(&mut self, offset: usize, task: &Task, ctx: RunContext<'_>, out: &mut Outbox) {
         let Some(script) = script_of(task, offset) else {
             return;
         };
+        if !self.templates.begin_script(offset) {
+            return;
+        }
         let (command, args) = resolved(script, &TaskWorld::new(ctx, task));
         out.push(Effect::RunChangeScript(Box::new(ChangeScriptRun {
             run: self.run(),

@@ -409,6 +409,33 @@ fn scripts_end_with_an_event_and_kill_where_the_job_says_so() {
 }
 
 #[test]
+fn a_script_runs_once_more_for_all_changes_while_it_runs() {
+    let scripts = |task: &mut Fixture| {
+        let effects = task.effects().into_iter();
+        let scripts = effects.filter(|effect| matches!(effect, Effect::RunChangeScript(_)));
+        scripts.count()
+    };
+    let mut task = Fixture::new(vec![script(false)]);
+    let end = ScriptEnd::Exited { code: 0 };
+    let ended = || RunEvent::ScriptEnded {
+        offset: 0,
+        end: end.clone(),
+    };
+    let change = |task: &mut Fixture| {
+        task.change(&[0], 0);
+        task.act(|it, ctx, out| it.on_timeout(ctx, out, at(400_000)));
+        task.effects();
+        task.rendered(&[0], 400_000);
+        scripts(task)
+    };
+    assert_eq!([(); 3].map(|()| change(&mut task)), [1, 0, 0]);
+    task.tell(ended(), 401_000);
+    assert_eq!(scripts(&mut task), 1);
+    task.tell(ended(), 402_000);
+    assert_eq!(scripts(&mut task), 0);
+}
+
+#[test]
 fn templates_rendered_once_are_not_followed() {
     let once = Template {
         once: Some(true),
