@@ -34,6 +34,7 @@ fn job() -> Value {
     group["Count"] = json!(ALLOCS);
     // With the usual 300 MiB each, few machines would have room for all.
     group["EphemeralDisk"] = json!({ "SizeMB": 10 });
+    group["Tasks"][0]["LogConfig"] = json!({ "MaxFiles": 1, "MaxFileSizeMB": 5 });
     group["Networks"] = json!([{
         "Mode": "bridge",
         "DynamicPorts": [{ "Label": "http", "To": 8080 }],

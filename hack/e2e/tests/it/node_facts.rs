@@ -1,6 +1,6 @@
 //! What a node says of itself, as the API shows it.
 
-use hack_cluster::{Cluster, Node, Settings, eventually};
+use hack_cluster::{Cluster, Net, Node, Settings, eventually};
 use protocol_client::Query;
 use serde_json::json;
 
@@ -20,7 +20,12 @@ async fn a_daemon_that_is_restarted_makes_nobody_look_at_its_jobs_again() -> any
     if !has_root() {
         return Ok(());
     }
-    let cluster = Cluster::start(Settings::of(1).with("heartbeat_silence = \"60s\"")).await?;
+    // Of its own: whether a node has mode bridge depends on the other nodes of its network.
+    let Some(net) = Net::make(2)? else {
+        return Ok(());
+    };
+    let settings = Settings::of(1).with("heartbeat_silence = \"60s\"");
+    let cluster = Cluster::start_in(settings, net).await?;
     let mut node = Node::start(&cluster).await?;
     let never = json!({ "Attempts": 0, "Mode": "fail" });
     let rests = script("rests", "batch", "sleep 600", &never);
@@ -32,7 +37,7 @@ async fn a_daemon_that_is_restarted_makes_nobody_look_at_its_jobs_again() -> any
         // Some of the disk is taken meanwhile.
         let written = tempfile::NamedTempFile::new()?;
         std::fs::write(written.path(), vec![b'x'; 8 << 20])?;
-        node.start_again()?;
+        node.start_again_in(&cluster)?;
         // Its end is told in the new session, so that the facts were before.
         let id = format!("ends-{round}");
         let ends = script(&id, "batch", "true", &never);

@@ -163,8 +163,9 @@ mod tests {
         assert_eq!(table["noded-core"], ["protocol-model", "protocol-wire"]);
         // Of several lines, and without what is said about them.
         let of_fuzz = &table["hack-fuzz"];
-        assert_eq!((of_fuzz[0], of_fuzz[8]), ("protocol-*", "isolation"));
-        assert_eq!(of_fuzz.len(), 10);
+        assert_eq!(of_fuzz.first(), Some(&"protocol-*"));
+        assert!(of_fuzz.contains(&"isolation"), "{of_fuzz:?}");
+        assert_eq!(of_fuzz.len(), 12);
         assert!(table.len() > 20, "{table:?}");
     }
 
