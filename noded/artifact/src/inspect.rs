@@ -69,7 +69,7 @@ impl InspectError {
 /// Whether links are judged (a node's `disable_artifact_inspection`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// Those that leave the allocation's directory are refused.
+    /// Links that leave the allocation's directory are refused.
     Judged,
     /// All are taken.
     Taken,

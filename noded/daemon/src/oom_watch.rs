@@ -90,7 +90,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Count {
     path: TaskPath,
-    /// Those that its cgroup says were reported.
+    /// Kills that were reported, by the mark on its cgroup.
     reported: u64,
     kills: u64,
 }

@@ -1,6 +1,7 @@
 //! The suites, one file or folder each. A new one is its file and its line in [`SUITES`].
 
 mod node;
+mod parts;
 mod scheduler;
 mod sessions;
 mod start_here;

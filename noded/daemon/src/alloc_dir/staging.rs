@@ -41,7 +41,7 @@ impl AllocRoot {
         Ok((directory, path))
     }
 
-    /// Removes a staging directory. One that is not there is removed already.
+    /// Removes a staging directory; an absent one is removed already.
     ///
     /// # Errors
     /// Some of it could not be removed; the rest is gone.

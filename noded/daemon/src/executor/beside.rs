@@ -33,7 +33,9 @@ pub(crate) enum BesideError {
     #[error("the cgroup of the task")]
     TaskCgroup(#[source] CgroupError),
     /// The task is none of keeper's, or its sandbox was lost.
-    #[error("what the task was started with is not known any more")]
+    #[error(
+        "the sandbox of the task is not known any more: it ended, or its driver has no sandbox"
+    )]
     UnknownSandbox,
     /// Its sandbox has no place for the process.
     #[error("the plan of the process")]

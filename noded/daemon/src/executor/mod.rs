@@ -68,7 +68,7 @@ pub struct Executor {
     pub paths: RuntimePaths,
     /// keeper.
     pub keeper: KeeperHandle,
-    /// What running tasks were started with.
+    /// The sandboxes of running tasks.
     pub sandboxes: SandboxStore,
     /// MHz that one core counts as, by the node's facts; 0 before there are any.
     pub(crate) core_mhz: AtomicU64,
@@ -90,7 +90,7 @@ pub struct HostParts {
     pub hierarchy: Hierarchy,
     /// keeper.
     pub keeper: KeeperHandle,
-    /// What running tasks were started with.
+    /// The sandboxes of running tasks.
     pub sandboxes: SandboxStore,
     /// The networks of allocations.
     pub networks: Networks,

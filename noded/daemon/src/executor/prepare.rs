@@ -107,7 +107,7 @@ impl Executor {
         cancel: &CancellationToken,
     ) -> RunEvent {
         let mut environment = BTreeMap::new();
-        // What does not wait for anything but the disk goes to one thread in one piece.
+        // Hooks that wait for nothing but the disk go to one thread in one piece.
         for hooks in prepare.hooks.chunk_by(|a, b| waits(*a) == waits(*b)) {
             let first = hooks.first().copied().unwrap_or(TaskHook::Validate);
             if cancel.is_cancelled() {

@@ -68,7 +68,7 @@ impl Executor {
         Err(Failed::cancelled())
     }
 
-    /// Follows the templates of a run from now on. Those that an earlier noded rendered are
+    /// Follows the templates of a run from now on. Templates that an earlier noded rendered are
     /// compared with their files.
     pub(super) async fn follow_templates(
         self: &Arc<Self>,
@@ -199,7 +199,8 @@ fn said(run: &RunKey, message: String) -> Event {
     }
 }
 
-/// The variables of a file with `env = true`. One that makes no sense fails the next attempt.
+/// The variables of a file with `env = true`. A line that is no variable fails the next
+/// attempt.
 fn variables_of(template: &Template, text: Option<&str>) -> BTreeMap<String, String> {
     let text = text.filter(|_| template.envvars());
     text.and_then(|text| template::environment_of(text).ok())

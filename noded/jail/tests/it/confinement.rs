@@ -50,7 +50,7 @@ const ATTEMPTS: [&str; 15] = [
     "connect", "create", "exec", "git", "listen", "open", "ptrace", "secret", "signal", "stage",
     "thread", "trust", "udp", "unix", "unshare",
 ];
-/// Those that a fetch needs.
+/// Attempts that a fetch needs.
 const OF_FETCH: [&str; 7] = ["connect", "git", "open", "stage", "thread", "trust", "udp"];
 
 #[test]

@@ -9,8 +9,7 @@ use anyhow::Context;
 use super::NAME;
 use crate::row::Row;
 
-/// How long a daemon may go on removing things after the last task ended. What is left then is a
-/// leak.
+/// How long a daemon may go on removing things after the last task ended; a rest is a leak.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two counts.
 const PAUSE: Duration = Duration::from_millis(500);

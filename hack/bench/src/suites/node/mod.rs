@@ -29,6 +29,7 @@ use isolation::enforcement::enforcement;
 
 use self::part::Part;
 use super::Suite;
+use super::parts::chosen;
 use crate::floor::Quantiles;
 use crate::row::Row;
 use crate::{Bench, Extent};
@@ -97,7 +98,7 @@ fn run(bench: &Bench, matches: &ArgMatches, rows: &mut Vec<Row>) -> anyhow::Resu
         ));
         return Ok(());
     }
-    for part in Part::chosen(&options.only) {
+    for part in chosen(&options.only) {
         let measured = match part {
             Part::Starts => {
                 let rivals = options.rival.then(|| rivals::fetch(bench));

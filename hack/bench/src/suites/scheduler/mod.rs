@@ -14,6 +14,7 @@ use clap::{ArgMatches, Args as _, FromArgMatches as _};
 
 use self::part::Part;
 use super::Suite;
+use super::parts::chosen;
 use crate::Bench;
 use crate::fleet;
 use crate::row::Row;
@@ -58,7 +59,7 @@ fn run(bench: &Bench, matches: &ArgMatches, rows: &mut Vec<Row>) -> anyhow::Resu
     if fleet::begin(bench, NAME, PROGRAMS, rows)?.is_none() {
         return Ok(());
     }
-    for part in Part::chosen(&options.only) {
+    for part in chosen(&options.only) {
         let measured = match part {
             Part::Periodic => periodic::measure(bench, options.periodic_jobs, rows),
             Part::Dispatch => dispatch::measure(bench, options.dispatches, rows),

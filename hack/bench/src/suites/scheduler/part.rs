@@ -10,24 +10,3 @@ pub(super) enum Part {
     Preemption,
     Evaluations,
 }
-
-impl Part {
-    /// The wanted parts, or all where none is named, in their order.
-    pub(super) fn chosen(wanted: &[Self]) -> impl Iterator<Item = Self> {
-        let all = Self::value_variants().iter().copied();
-        all.filter(move |part| wanted.is_empty() || wanted.contains(part))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_measured_in_their_order() {
-        let all: Vec<Part> = Part::chosen(&[]).collect();
-        assert_eq!(all, Part::value_variants());
-        let two: Vec<Part> = Part::chosen(&[Part::Evaluations, Part::Dispatch]).collect();
-        assert_eq!(two, [Part::Dispatch, Part::Evaluations]);
-    }
-}

@@ -35,6 +35,7 @@ use self::load::Load;
 use self::part::Part;
 use self::storm::Force;
 use super::Suite;
+use super::parts::chosen;
 use crate::fleet::nodesim::{Fleet, Nodesim};
 use crate::fleet::{self, look, servers};
 use crate::floor::Quantiles;
@@ -101,17 +102,17 @@ fn run(bench: &Bench, matches: &ArgMatches, rows: &mut Vec<Row>) -> anyhow::Resu
     let Some(durable) = fleet::begin(bench, NAME, &["controlplane", "nodesim"], rows)? else {
         return Ok(());
     };
-    let wanted = Part::chosen(&options.only).any(|part| part == Part::Simulated);
+    let wanted = chosen(&options.only).any(|part| part == Part::Simulated);
     let simulator = wanted
         .then(|| simulated::program(&bench.programs))
         .transpose()?;
-    if Part::chosen(&options.only).any(Part::needs_scene) {
+    if chosen(&options.only).any(Part::needs_scene) {
         measure_scene(bench, &durable, net.as_ref(), &options, rows)?;
     }
-    if Part::chosen(&options.only).any(|part| part == Part::Rest) {
+    if chosen(&options.only).any(|part| part == Part::Rest) {
         rest::run(bench, rows).context("part Rest")?;
     }
-    if Part::chosen(&options.only).any(|part| part == Part::Storm) {
+    if chosen(&options.only).any(|part| part == Part::Storm) {
         storm::run(bench, &options.storms, rows).context("part Storm")?;
     }
     // Beside nothing: it is about promises, and about this processor's time.
@@ -131,7 +132,7 @@ fn measure_scene(
 ) -> anyhow::Result<()> {
     let mut scene = set_the_scene(bench, durable, rows)?;
     let mut load = Load::None;
-    for part in Part::chosen(&options.only).filter(|part| part.needs_scene()) {
+    for part in chosen(&options.only).filter(|part| part.needs_scene()) {
         load.become_like(part.load(), &mut scene)?;
         let measured = measure(part, &mut scene, net, options);
         rows.extend(measured.with_context(|| format!("part {part:?}"))?);

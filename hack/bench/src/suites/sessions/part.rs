@@ -20,12 +20,6 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Those that are wanted, or all where none is, in their order.
-    pub(super) fn chosen(wanted: &[Self]) -> impl Iterator<Item = Self> {
-        let all = Self::value_variants().iter().copied();
-        all.filter(move |part| wanted.is_empty() || wanted.contains(part))
-    }
-
     /// What nodes run meanwhile: something where complete reports are made.
     pub(super) fn load(self) -> Load {
         match self {
@@ -44,18 +38,5 @@ impl Part {
     /// these have ended.
     pub(super) fn needs_scene(self) -> bool {
         !matches!(self, Self::Rest | Self::Storm | Self::Simulated)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_measured_in_their_order() {
-        let all: Vec<Part> = Part::chosen(&[]).collect();
-        assert_eq!(all, Part::value_variants());
-        let two: Vec<Part> = Part::chosen(&[Part::Storm, Part::Silence]).collect();
-        assert_eq!(two, [Part::Silence, Part::Storm]);
     }
 }
