@@ -24,7 +24,7 @@ job "limits" {
       }
 
       resources {
-        cpu    = 400
+        cpu    = 200
         memory = 96
       }
     }
