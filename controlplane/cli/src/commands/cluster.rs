@@ -132,7 +132,10 @@ impl AclCommand {
             ("Secret ID", token.secret_id),
             ("Name", token.name),
             ("Type", token.kind),
-            ("Create Time", token.create_time),
+            (
+                "Create Time",
+                protocol_model::format_rfc3339(token.create_time),
+            ),
         ]))?;
         Ok(Exit::SUCCESS)
     }

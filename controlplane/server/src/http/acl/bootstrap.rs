@@ -1,14 +1,16 @@
 //! `/v1/acl`: the first management token, and whose token this is.
 
+use std::time::Duration;
+
 use controlplane_state::{AclToken, AclTokenKind, Command, Refusal};
 use protocol_api::acl::{Bootstrap, BootstrapRequest, OwnToken, Token};
-use protocol_model::{UnixNanos, format_rfc3339};
+use protocol_model::UnixNanos;
 use uuid::Uuid;
 
-use super::ask::{Ask, Caller};
-use super::error::{Answered, HttpError};
-use super::route::{Routes, routes};
 use crate::gateway;
+use crate::http::ask::{Ask, Caller};
+use crate::http::error::{Answered, HttpError};
+use crate::http::route::{Routes, routes};
 
 /// The file below the data directory that allows another bootstrap: it names the index that the
 /// refusal told.
@@ -34,11 +36,13 @@ fn shown(token: &AclToken, secret_id: String) -> Token {
         secret_id,
         name,
         kind: kind.to_owned(),
-        policies: None,
-        roles: None,
+        policies: Vec::new(),
+        roles: Vec::new(),
         global: true,
-        create_time: format_rfc3339(create_time),
+        hash: String::new(),
+        create_time,
         expiration_time: None,
+        expiration_ttl: Duration::ZERO,
         create_index,
         modify_index,
     }
@@ -88,7 +92,7 @@ async fn bootstrap(ask: &Ask) -> Answered {
         .change(Command::AclBootstrap { token, reset_index })
         .await?;
     // It is on a majority; wait until it is here too, so that the secret works at once.
-    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(5);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
     let snapshot = ask.api.cluster.at_least(changed.index, deadline).await?;
     let token = snapshot
         .acl_token(&accessor_id)
