@@ -1,5 +1,6 @@
 //! Logins through an identity provider.
 
+use protocol_model::SecretText;
 use protocol_model::nullable::or_default;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,7 @@ pub struct LoginRequest {
     pub auth_method_name: String,
     /// The provider's token, a JWT.
     #[serde(deserialize_with = "or_default")]
-    pub login_token: String,
+    pub login_token: SecretText,
 }
 
 /// The body of [`super::StartOidcLogin`].
@@ -27,7 +28,7 @@ pub struct AuthUrlRequest {
     pub redirect_uri: String,
     /// Random text of the client, which it shows again when it ends the login.
     #[serde(deserialize_with = "or_default")]
-    pub client_nonce: String,
+    pub client_nonce: SecretText,
 }
 
 /// The answer of [`super::StartOidcLogin`].
@@ -48,13 +49,13 @@ pub struct CompleteAuthRequest {
     pub auth_method_name: String,
     /// As in [`AuthUrlRequest`].
     #[serde(deserialize_with = "or_default")]
-    pub client_nonce: String,
+    pub client_nonce: SecretText,
     /// The provider's `state`.
     #[serde(deserialize_with = "or_default")]
     pub state: String,
     /// The provider's `code`.
     #[serde(deserialize_with = "or_default")]
-    pub code: String,
+    pub code: SecretText,
     /// As in [`AuthUrlRequest`].
     #[serde(rename = "RedirectURI", deserialize_with = "or_default")]
     pub redirect_uri: String,

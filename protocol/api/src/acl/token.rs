@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use protocol_model::UnixNanos;
 use protocol_model::nullable::{self, or_default};
+use protocol_model::{SecretText, UnixNanos};
 use protocol_model::{rfc3339, rfc3339_always};
 use serde::{Deserialize, Serialize};
 
-use super::duration_text;
+use super::ttl;
 
 /// The body of [`super::Bootstrap`].
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -16,9 +16,9 @@ pub struct BootstrapRequest {
     /// The token's secret; empty = one is made.
     #[serde(
         deserialize_with = "or_default",
-        skip_serializing_if = "String::is_empty"
+        skip_serializing_if = "SecretText::is_empty"
     )]
-    pub bootstrap_secret: String,
+    pub bootstrap_secret: SecretText,
 }
 
 /// A role of a token. A request names it by either; an answer has both.
@@ -48,9 +48,9 @@ pub struct TokenRequest {
     #[serde(
         rename = "SecretID",
         deserialize_with = "or_default",
-        skip_serializing_if = "String::is_empty"
+        skip_serializing_if = "SecretText::is_empty"
     )]
-    pub secret_id: String,
+    pub secret_id: SecretText,
     /// A name of 256 bytes at most, for people.
     #[serde(deserialize_with = "or_default")]
     pub name: String,
@@ -72,7 +72,7 @@ pub struct TokenRequest {
     /// The same as a duration from its creation on; zero = not given.
     #[serde(
         rename = "ExpirationTTL",
-        with = "duration_text::unsigned",
+        with = "ttl",
         skip_serializing_if = "Duration::is_zero"
     )]
     pub expiration_ttl: Duration,
@@ -87,7 +87,7 @@ pub struct Token {
     pub accessor_id: String,
     /// Its secret; empty where this server cannot show it.
     #[serde(rename = "SecretID")]
-    pub secret_id: String,
+    pub secret_id: SecretText,
     pub name: String,
     /// `client` or `management`.
     #[serde(rename = "Type")]
@@ -108,7 +108,7 @@ pub struct Token {
     #[serde(with = "rfc3339")]
     pub expiration_time: Option<UnixNanos>,
     /// The duration that it was made with; empty = none.
-    #[serde(rename = "ExpirationTTL", with = "duration_text::unsigned")]
+    #[serde(rename = "ExpirationTTL", with = "ttl")]
     pub expiration_ttl: Duration,
     pub create_index: u64,
     pub modify_index: u64,
@@ -157,7 +157,7 @@ pub struct OneTimeTokenMade {
 pub struct OneTimeToken {
     /// Its secret, a UUID.
     #[serde(rename = "OneTimeSecretID")]
-    pub one_time_secret_id: String,
+    pub one_time_secret_id: SecretText,
     /// The token that it is exchanged for.
     #[serde(rename = "AccessorID")]
     pub accessor_id: String,
@@ -174,7 +174,7 @@ pub struct OneTimeToken {
 pub struct ExchangeRequest {
     /// Its secret.
     #[serde(rename = "OneTimeSecretID", deserialize_with = "or_default")]
-    pub one_time_secret_id: String,
+    pub one_time_secret_id: SecretText,
 }
 
 /// The answer of [`super::ExchangeOneTimeToken`].

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use controlplane_state::{AclToken, AclTokenKind, Command, Refusal};
 use protocol_api::acl::{Bootstrap, BootstrapRequest, OwnToken, Token};
-use protocol_model::UnixNanos;
+use protocol_model::{SecretText, UnixNanos};
 use uuid::Uuid;
 
 use crate::gateway;
@@ -18,7 +18,7 @@ const RESET_FILE: &str = "acl-bootstrap-reset";
 
 /// The token in the shape of the API. The secret is known only to its holder: the state keeps its
 /// digest.
-fn shown(token: &AclToken, secret_id: String) -> Token {
+fn shown(token: &AclToken, secret_id: SecretText) -> Token {
     let AclToken {
         accessor_id,
         secret_hash: _,
@@ -51,14 +51,15 @@ fn shown(token: &AclToken, secret_id: String) -> Token {
 pub(super) const ROUTES: Routes = routes![Bootstrap => bootstrap, OwnToken => own];
 
 /// The secret that is asked for, as it is, or a new one.
-fn secret(request: BootstrapRequest) -> Result<String, HttpError> {
+fn secret(request: BootstrapRequest) -> Result<SecretText, HttpError> {
     let BootstrapRequest { bootstrap_secret } = request;
     if bootstrap_secret.is_empty() {
-        return Ok(Uuid::new_v4().to_string());
+        return Ok(SecretText::new(Uuid::new_v4().to_string()));
     }
     // The only form that clients send: the parser takes three shorter and longer ones, too.
-    let hyphenated = bootstrap_secret.len() == uuid::fmt::Hyphenated::LENGTH;
-    if !hyphenated || Uuid::try_parse(&bootstrap_secret).is_err() {
+    let text = bootstrap_secret.reveal();
+    let hyphenated = text.len() == uuid::fmt::Hyphenated::LENGTH;
+    if !hyphenated || Uuid::try_parse(text).is_err() {
         return Err(HttpError::bad_request("invalid acl token"));
     }
     Ok(bootstrap_secret)
@@ -69,7 +70,7 @@ async fn bootstrap(ask: &Ask) -> Answered {
     let secret = secret(request)?;
     let token = AclToken {
         accessor_id: Uuid::new_v4().to_string(),
-        secret_hash: gateway::digest(secret.as_bytes()),
+        secret_hash: gateway::digest(secret.reveal().as_bytes()),
         name: "Bootstrap Token".to_owned(),
         kind: AclTokenKind::Management,
         create_time: UnixNanos::ZERO,
@@ -114,7 +115,7 @@ async fn own(ask: &Ask) -> Answered {
     ask.read(&[controlplane_state::Table::AclTokens], |snapshot| {
         let token = snapshot.acl_token(accessor_id);
         let token = token.ok_or_else(|| HttpError::not_found("ACL token not found"))?;
-        Ok(shown(token, String::new()))
+        Ok(shown(token, SecretText::default()))
     })
     .await
 }
