@@ -24,7 +24,7 @@ pub struct WhoAmI {
     pub via: Via,
     /// Why the credential was refused; empty where it was not.
     pub rejected: String,
-    /// What is left of the caller's budgets; `null` where nothing is limited.
+    /// The rest of the caller's budgets; `null` where nothing is limited.
     pub budgets: Option<Budgets>,
 }
 
