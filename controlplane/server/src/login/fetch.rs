@@ -30,7 +30,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
 /// How long all requests of one login may take together.
-pub const FETCH_DEADLINE: Duration = Duration::from_secs(10);
+pub const LOGIN_TIME_MAX: Duration = Duration::from_secs(10);
 /// The largest answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Requests at a time.
@@ -46,8 +46,8 @@ pub enum FetchError {
     #[error("http is for loopback, and {0} is another host's address")]
     NotLoopback(String),
     /// No answer in time.
-    #[error("no complete answer within 10 s")]
-    Deadline,
+    #[error("no complete answer within {0:?}")]
+    Deadline(Duration),
     /// No connection.
     #[error("cannot connect: {0}")]
     Connect(String),
@@ -69,6 +69,30 @@ pub enum FetchError {
     /// The document is not usable.
     #[error("{0}")]
     Document(String),
+}
+
+/// When all requests of a login are over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadline {
+    at: Instant,
+    span: Duration,
+}
+
+impl Deadline {
+    /// `span` from now on.
+    pub(super) fn after(span: Duration) -> Self {
+        let at = Instant::now() + span;
+        Self { at, span }
+    }
+
+    /// Waits for `work`, at most until the deadline.
+    ///
+    /// # Errors
+    /// [`FetchError::Deadline`].
+    pub(super) async fn cut<T>(self, work: impl Future<Output = T>) -> Result<T, FetchError> {
+        let done = timeout_at(self.at, work).await;
+        done.map_err(|_| FetchError::Deadline(self.span))
+    }
 }
 
 /// An answer that was read to its end.
@@ -115,7 +139,7 @@ impl Fetcher {
     pub(super) async fn document(
         &self,
         fetch: Fetch<'_>,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> Result<Bytes, FetchError> {
         let fetched = self.fetch(fetch, deadline).await?;
         match fetched.status {
@@ -131,7 +155,7 @@ impl Fetcher {
     pub(super) async fn fetch(
         &self,
         fetch: Fetch<'_>,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> Result<Fetched, FetchError> {
         let url = OutgoingUrl::parse(fetch.url)?;
         let within = async {
@@ -139,9 +163,7 @@ impl Fetcher {
             let _place = self.places.acquire().await;
             exchange(&url, fetch).await
         };
-        timeout_at(deadline, within)
-            .await
-            .map_err(|_| FetchError::Deadline)?
+        deadline.cut(within).await?
     }
 }
 

@@ -7,10 +7,9 @@ use protocol_access::method::token_name;
 use protocol_model::{AUTH_METHOD_JWT, BindingRule, TOKEN_GLOBAL, UnixNanos};
 use serde_json::{Map, Value};
 use std::time::Duration;
-use tokio::time::Instant;
 
 use super::error::LoginError;
-use super::fetch::FETCH_DEADLINE;
+use super::fetch::Deadline;
 use super::{Logins, UsableMethod};
 
 /// The token that a login yields; ids, secret and times are the proposer's.
@@ -66,7 +65,7 @@ impl Logins {
             return Err(LoginError::Kind(method.method.kind.clone()));
         }
         let rules = ClaimRules::of(&method.config);
-        let deadline = Instant::now() + FETCH_DEADLINE;
+        let deadline = Deadline::after(self.time_max);
         let claims = self.verified(token, method, &rules, now, deadline).await?;
         issue(method, &claims, state)
     }

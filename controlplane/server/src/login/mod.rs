@@ -22,11 +22,13 @@ mod oidc;
 mod providers;
 mod verify;
 
+use std::time::Duration;
+
 use protocol_access::method::MethodSecrets;
 use protocol_model::{AuthMethod, AuthMethodConfig};
 
 pub use error::{Fault, LoginError};
-pub use fetch::{FETCH_DEADLINE, FetchError};
+pub use fetch::{FetchError, LOGIN_TIME_MAX};
 pub use issue::{BindingState, Issued, Rights};
 pub use oidc::{Begin, Complete};
 
@@ -34,10 +36,29 @@ use fetch::Fetcher;
 use providers::Providers;
 
 /// Logins of one server.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Logins {
     fetcher: Fetcher,
     providers: Providers,
+    /// How long all requests of one login may take.
+    time_max: Duration,
+}
+
+impl Default for Logins {
+    fn default() -> Self {
+        Self::new(LOGIN_TIME_MAX)
+    }
+}
+
+impl Logins {
+    /// Logins that fail after `time_max` of waiting for a provider.
+    pub fn new(time_max: Duration) -> Self {
+        Self {
+            fetcher: Fetcher::default(),
+            providers: Providers::default(),
+            time_max,
+        }
+    }
 }
 
 /// An auth method that a login uses: stored with a configuration, its secrets opened.

@@ -9,10 +9,9 @@ use protocol_access::oidc::{
 };
 use protocol_model::{AUTH_METHOD_OIDC, UnixNanos};
 use serde_json::{Map, Value};
-use tokio::time::Instant;
 
 use super::error::LoginError;
-use super::fetch::{FETCH_DEADLINE, Fetch, FetchError};
+use super::fetch::{Deadline, Fetch, FetchError};
 use super::issue::{BindingState, Issued, issue};
 use super::{Logins, UsableMethod};
 
@@ -58,7 +57,7 @@ impl Logins {
         now: UnixNanos,
     ) -> Result<String, E> {
         method.check_oidc(begin.redirect_uri, begin.client_nonce)?;
-        let deadline = Instant::now() + FETCH_DEADLINE;
+        let deadline = Deadline::after(self.time_max);
         let document = self.provider(method, deadline).await?;
         let config = &method.config;
         let verifier = config
@@ -111,7 +110,7 @@ impl Logins {
         pending
             .check(version, redirect_uri, client_nonce, now)
             .map_err(|error| LoginError::State(error.to_string()))?;
-        let deadline = Instant::now() + FETCH_DEADLINE;
+        let deadline = Deadline::after(self.time_max);
         let document = self.provider(method, deadline).await?;
         // RFC 9207: the code may be another provider's, where a client uses two.
         if issuer != document.issuer && (!issuer.is_empty() || document.sends_issuer) {
@@ -160,7 +159,7 @@ impl Logins {
     async fn provider(
         &self,
         method: &UsableMethod,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> Result<std::sync::Arc<Discovery>, LoginError> {
         let document = self
             .providers
@@ -183,7 +182,7 @@ impl Logins {
         method: &UsableMethod,
         document: &Discovery,
         exchange: CodeExchange<'_>,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> Result<TokenAnswer, LoginError> {
         let authorization = exchange.authorization();
         let fetch = Fetch {
@@ -210,7 +209,7 @@ impl Logins {
         document: &Discovery,
         access_token: &str,
         claims: &mut Map<String, Value>,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> Result<(), LoginError> {
         let is_there = !document.userinfo_endpoint.is_empty() && !access_token.is_empty();
         if method.config.oidc_disable_user_info || !is_there {

@@ -19,11 +19,11 @@ use parking_lot::Mutex;
 use protocol_access::jwks;
 use protocol_access::jwt::VerifyingKey;
 use protocol_access::oidc::Discovery;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::UsableMethod;
 use super::error::LoginError;
-use super::fetch::{Fetch, FetchError, Fetcher};
+use super::fetch::{Deadline, Fetch, FetchError, Fetcher};
 
 /// How long a document or a key set is used.
 const FRESH: Duration = Duration::from_secs(5 * 60);
@@ -83,13 +83,12 @@ impl Providers {
         &self,
         fetcher: &Fetcher,
         method: &UsableMethod,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> Result<Arc<Discovery>, LoginError> {
         let issuer = &method.config.oidc_discovery_url;
         let failed = |error| LoginError::provider(&method.method.name, issuer, &error);
         let slot = self.slot(method);
-        let locked = timeout_at(deadline, slot.lock()).await;
-        let mut entry = locked.map_err(|_| failed(FetchError::Deadline))?;
+        let mut entry = deadline.cut(slot.lock()).await.map_err(failed)?;
         fetched_document(&mut entry, fetcher, method, deadline)
             .await
             .map_err(failed)
@@ -104,7 +103,7 @@ impl Providers {
         fetcher: &Fetcher,
         method: &UsableMethod,
         age: Age,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> Result<Keys, LoginError> {
         let config = &method.config;
         let provider = match config.jwks_url.is_empty() {
@@ -113,8 +112,7 @@ impl Providers {
         };
         let failed = |error| LoginError::provider(&method.method.name, provider, &error);
         let slot = self.slot(method);
-        let locked = timeout_at(deadline, slot.lock()).await;
-        let mut entry = locked.map_err(|_| failed(FetchError::Deadline))?;
+        let mut entry = deadline.cut(slot.lock()).await.map_err(failed)?;
         if let Some((since, keys)) = &entry.keys {
             let is_asked = entry.asked.is_some_and(|at| at.elapsed() < REFETCH_PAUSE);
             let is_enough = match age {
@@ -137,7 +135,7 @@ async fn fetched_document(
     entry: &mut Entry,
     fetcher: &Fetcher,
     method: &UsableMethod,
-    deadline: Instant,
+    deadline: Deadline,
 ) -> Result<Arc<Discovery>, FetchError> {
     if let Some((since, document)) = &entry.document
         && since.elapsed() < FRESH
@@ -163,7 +161,7 @@ async fn fetched_keys(
     entry: &mut Entry,
     fetcher: &Fetcher,
     method: &UsableMethod,
-    deadline: Instant,
+    deadline: Deadline,
 ) -> Result<Vec<VerifyingKey>, FetchError> {
     let config = &method.config;
     let (url, authorities) = match config.jwks_url.as_str() {

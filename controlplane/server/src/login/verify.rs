@@ -4,9 +4,9 @@ use protocol_access::jwt::{ClaimRules, JwtError, UnverifiedJwt, VerifyingKey};
 use protocol_access::method::signing_algorithms;
 use protocol_model::UnixNanos;
 use serde_json::{Map, Value};
-use tokio::time::Instant;
 
 use super::error::LoginError;
+use super::fetch::Deadline;
 use super::providers::Age;
 use super::{Logins, UsableMethod};
 
@@ -23,7 +23,7 @@ impl Logins {
         method: &UsableMethod,
         rules: &ClaimRules,
         now: UnixNanos,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> Result<Map<String, Value>, LoginError> {
         let accepted = signing_algorithms(&method.config);
         let parse = || UnverifiedJwt::parse(token);
