@@ -4,19 +4,19 @@ use protocol_model::nullable::or_default;
 use serde::{Deserialize, Serialize};
 
 use crate::operation::operations;
+use crate::needs::PUBLIC;
 
 /// The largest body of [`Bootstrap`], which anybody may send: it holds one secret.
 const BOOTSTRAP_BYTES_MAX: usize = 4096;
 
 operations! {
     /// make the first token; `BootstrapSecret` is its secret, a UUID (made where it is absent)
-    Bootstrap {} (BootstrapRequest) -> Token = put("/v1/acl/bootstrap")
-        .open()
+    Bootstrap {} (BootstrapRequest) -> Token = put("/v1/acl/bootstrap", PUBLIC)
         .needs_access_control()
         .optional_body()
         .body_bytes_max(BOOTSTRAP_BYTES_MAX);
     /// describe the caller's token
-    OwnToken {} -> Token = get("/v1/acl/token/self").needs_access_control();
+    OwnToken {} -> Token = get("/v1/acl/token/self", PUBLIC).needs_access_control();
 }
 
 /// The body of [`Bootstrap`].

@@ -1,10 +1,10 @@
 //! Every operation of the HTTP API, declared once.
 //!
 //! ```text
-//! operations! { ReadJob { id } -> Job = get("/v1/job/{id...}"); .. }
+//! operations! { ReadJob { id } -> Job = get("/v1/job/{id...}", READ_JOB); .. }
 //!        |                         |
 //!        |                         +-- a type: client.call(ReadJob { id })
-//!        +-- Endpoint: method, path, parameters, body, answer, capability, source
+//!        +-- Endpoint: method, path, parameters, body, answer, need, source
 //!               +-- server: routing, 403, 404, 405, 501, bodies      find()
 //!               +-- hack/fuzz: what bodies are read with             Body::Json { read }
 //!               +-- docs/http-api.md: the table of routes            document::table()
@@ -16,6 +16,7 @@
 
 mod document;
 mod endpoint;
+mod needs;
 mod operation;
 mod parameters;
 mod table;
@@ -39,7 +40,7 @@ pub mod search;
 
 pub use document::{openapi, table};
 pub use endpoint::{
-    Body, Capability, Endpoint, Kind, Method, Parameter, ReadBody, Source, Support,
+    Body, Endpoint, Kind, Method, Parameter, ReadBody, Source, Support,
 };
 pub use operation::Operation;
 pub use table::{Found, NotFound, find};

@@ -6,12 +6,13 @@ use protocol_model::nullable::{self, or_default};
 use serde::{Deserialize, Serialize};
 
 use crate::operation::operations;
+use crate::needs::SHOWN;
 
 operations! {
     /// find ids by their beginning
-    Search {} (SearchRequest) -> Matches = put("/v1/search");
+    Search {} (SearchRequest) -> Matches = put("/v1/search", SHOWN);
     /// find objects by a part of their name
-    FuzzySearch {} (FuzzySearchRequest) -> FuzzyMatches = put("/v1/search/fuzzy").of_state();
+    FuzzySearch {} (FuzzySearchRequest) -> FuzzyMatches = put("/v1/search/fuzzy", SHOWN).of_state();
 }
 
 /// The body of [`Search`].
