@@ -123,6 +123,7 @@ const ROWS: &[Row] = &[
     row("noded-template", LayerName::Pure, Lane::Computing, 2),
     row("noded-artifact", LayerName::Process, Lane::Host, 2),
     row("controlplane-leader", LayerName::Pure, Lane::Computing, 2),
+    row("protocol-access", LayerName::Pure, Lane::Computing, 2),
     row("protocol-api", LayerName::Pure, Lane::Computing, 2),
     row("protocol-error-chain", LayerName::Pure, Lane::Computing, 1),
     row("protocol-jobspec", LayerName::Pure, Lane::Computing, 2),

@@ -41,6 +41,7 @@ fn table() -> Table {
 pub(super) const PURE: &[&str] = &[
     "protocol-model",
     "protocol-jobspec",
+    "protocol-access",
     "protocol-wire",
     "protocol-api",
     "controlplane-state",
