@@ -311,7 +311,8 @@ async fn open_log(config: &Config, ground: &Ground, info: ServerInfo) -> anyhow:
     let raft = Raft::open_on(disk, settings, &directory, machine, pool.clone(), info)
         .await
         .with_context(|| format!("cannot open the log in {}", directory.display()))?;
-    Ok(Cluster::new(raft, hub, pool, Arc::clone(&ground.clock)))
+    let access = Arc::new(Access::new(config.acl_enabled));
+    Ok(Cluster::new(raft, hub, pool, Arc::clone(&ground.clock), access))
 }
 
 /// Becomes part of the cluster, looks whether it still is, and what the others are.

@@ -4,9 +4,12 @@
 //!   levels (`policy = "write"`) that stand for several of them.
 
 pub mod capability;
+pub mod need;
+mod requirement;
 
 pub use self::capability::{
     Capability, CapabilitySet, HostVolumeCapability, Level, LevelRule, NamespaceCapabilities,
     NamespaceCapability, NodePoolCapability, OperatorCapability, PluginCapability,
     SentinelCapability, VariableCapability,
 };
+pub use self::requirement::Requirement;

@@ -6,8 +6,11 @@
 //!  caller ──── Acl ───┘
 //! ```
 
+use std::fmt;
+
 use crate::acl::Acl;
 use crate::capability::{Level, NamespaceCapability, NodePoolCapability, OperatorCapability};
+use crate::requirement::Requirement;
 
 /// Sets of capabilities in one namespace: all of one set are enough.
 pub type Alternatives = &'static [&'static [NamespaceCapability]];
@@ -36,10 +39,14 @@ pub enum Need {
     Node(Level),
     /// A level on agents.
     Agent(Level),
+    /// A level on the routes of operators.
+    OperatorLevel(Level),
     /// A capability of operators.
     Operator(OperatorCapability),
     /// All of these.
     All(&'static [Self]),
+    /// One of these.
+    Any(&'static [Self]),
 }
 
 /// The place that names the namespace, or the pool, of a request's object.
@@ -114,7 +121,7 @@ impl Need {
     pub fn scope(&self) -> Option<Scope> {
         match self {
             Self::Namespace(scope, _) | Self::NodePool(scope, _) => Some(*scope),
-            Self::All(needs) => needs.iter().find_map(Self::scope),
+            Self::All(needs) | Self::Any(needs) => needs.iter().find_map(Self::scope),
             _ => None,
         }
     }
@@ -137,10 +144,48 @@ impl Need {
             },
             Self::Node(level) => Verdict::of(acl.node(*level)),
             Self::Agent(level) => Verdict::of(acl.agent(*level)),
+            Self::OperatorLevel(level) => Verdict::of(acl.operator_level(*level)),
             Self::Operator(capability) => Verdict::of(acl.operator(*capability)),
             Self::All(needs) => {
                 let verdicts = needs.iter().map(|need| need.judge(acl, place));
                 verdicts.max().unwrap_or(Verdict::Granted)
+            }
+            Self::Any(needs) => {
+                let verdicts = needs.iter().map(|need| need.judge(acl, place));
+                verdicts.min().unwrap_or(Verdict::Denied)
+            }
+        }
+    }
+
+    /// The rights that a write needs at this place: another server judges them again. A choice
+    /// among needs, which no write has, becomes management.
+    pub fn requirements(&self, place: &Place<'_>) -> Vec<Requirement> {
+        match self {
+            Self::Public | Self::Nothing | Self::Shown | Self::Token => Vec::new(),
+            Self::Namespace(_, any) => match place.area {
+                Area::One(namespace) => vec![Requirement::Namespace {
+                    namespace: namespace.to_owned(),
+                    any: any.iter().map(|all| all.to_vec()).collect(),
+                }],
+                Area::Any | Area::Missing => vec![Requirement::Management],
+            },
+            Self::NodePool(_, capability) => match place.name {
+                Some(name) => vec![Requirement::NodePool {
+                    node_pool: name.to_owned(),
+                    capability: *capability,
+                }],
+                None => vec![Requirement::Management],
+            },
+            Self::Node(level) => vec![Requirement::Node(*level)],
+            Self::Agent(level) => vec![Requirement::Agent(*level)],
+            Self::OperatorLevel(level) => vec![Requirement::OperatorLevel(*level)],
+            Self::Operator(capability) => vec![Requirement::Operator(*capability)],
+            Self::All(needs) => {
+                let each = needs.iter().flat_map(|need| need.requirements(place));
+                each.collect()
+            }
+            Self::Management | Self::SomeOfNamespace | Self::Any(_) => {
+                vec![Requirement::Management]
             }
         }
     }
@@ -178,4 +223,36 @@ fn namespaced(acl: &Acl, scope: Scope, any: Alternatives, area: Area<'_>) -> Ver
         return Verdict::Hidden;
     }
     Verdict::Denied
+}
+
+/// The need in words, for documents: `submit-job` or `register-job`.
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Public | Self::Nothing => f.write_str("none"),
+            Self::Shown => f.write_str("none: shows what the caller may see"),
+            Self::Token => f.write_str("a token"),
+            Self::Management => f.write_str("management"),
+            Self::Namespace(_, any) => {
+                let sets = any.iter().map(|all| {
+                    let names: Vec<&str> = all.iter().map(|it| it.name()).collect();
+                    names.join(" with ")
+                });
+                f.write_str(&sets.collect::<Vec<_>>().join(" or "))
+            }
+            Self::SomeOfNamespace => f.write_str("any capability in the namespace"),
+            Self::NodePool(_, capability) => write!(f, "node_pool {capability}"),
+            Self::Node(level) => write!(f, "node {}", level.name()),
+            Self::Agent(level) => write!(f, "agent {}", level.name()),
+            Self::OperatorLevel(level) => write!(f, "operator {}", level.name()),
+            Self::Operator(capability) => write!(f, "operator {capability}"),
+            Self::All(needs) => f.write_str(&joined(needs, " and ")),
+            Self::Any(needs) => f.write_str(&joined(needs, " or ")),
+        }
+    }
+}
+
+fn joined(needs: &[Need], by: &str) -> String {
+    let texts: Vec<String> = needs.iter().map(ToString::to_string).collect();
+    texts.join(by)
 }

@@ -3,8 +3,8 @@
 use protocol_model::nullable::or_default;
 use serde::{Deserialize, Serialize};
 
-use crate::operation::operations;
 use crate::needs::PUBLIC;
+use crate::operation::operations;
 
 /// The largest body of [`Bootstrap`], which anybody may send: it holds one secret.
 const BOOTSTRAP_BYTES_MAX: usize = 4096;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::endpoint::Parameter;
-use crate::operation::operations;
 use crate::needs::{AGENT_READ, NODE_READ, NOTHING, PUBLIC};
+use crate::operation::operations;
 
 operations! {
     /// say who leads

@@ -3,11 +3,11 @@
 use protocol_model::{Allocation, AllocationListStub};
 use serde::{Deserialize, Serialize};
 
+use crate::needs::{ALLOC_LIFECYCLE, READ_ALLOC, READ_JOB};
 use crate::operation::operations;
 use crate::parameters::{
     NEXT_TOKEN, NO_SHUTDOWN_DELAY, PER_PAGE, PREFIX, RESOURCES, REVERSE, TASK_STATES,
 };
-use crate::needs::{ALLOC_LIFECYCLE, READ_ALLOC, READ_JOB};
 
 operations! {
     /// list allocations

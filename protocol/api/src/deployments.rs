@@ -4,9 +4,12 @@ use protocol_model::nullable::or_default;
 use protocol_model::{AllocationListStub, Deployment};
 use serde::{Deserialize, Serialize};
 
+use crate::needs::{
+    FAIL_DEPLOYMENT, PAUSE_DEPLOYMENT, PROMOTE_DEPLOYMENT, READ_DEPLOYMENT, READ_JOB,
+    SET_ALLOC_HEALTH, UNBLOCK_DEPLOYMENT,
+};
 use crate::operation::operations;
 use crate::parameters::{NEXT_TOKEN, PER_PAGE, PREFIX, REVERSE};
-use crate::needs::{FAIL_DEPLOYMENT, PAUSE_DEPLOYMENT, PROMOTE_DEPLOYMENT, READ_DEPLOYMENT, READ_JOB, SET_ALLOC_HEALTH, UNBLOCK_DEPLOYMENT};
 
 operations! {
     /// list deployments

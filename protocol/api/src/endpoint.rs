@@ -224,8 +224,8 @@ impl Endpoint {
 
     /// An operation of Nomad that this release lacks, by any method: `text` is the answer.
     pub(crate) const fn absent(name: &'static str, path: &'static str, text: &'static str) -> Self {
-        let mut endpoint = Self::new(Method::ALL, path, Need::Token, Source::Server)
-            .named(name, text);
+        let mut endpoint =
+            Self::new(Method::ALL, path, Need::Token, Source::Server).named(name, text);
         endpoint.support = Support::Absent(text);
         endpoint
     }

@@ -7,9 +7,9 @@ use protocol_model::{
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::Parameter;
+use crate::needs::{MANAGEMENT, READ_EVAL, READ_JOB};
 use crate::operation::operations;
 use crate::parameters::{NEXT_TOKEN, PER_PAGE, PREFIX, REVERSE};
-use crate::needs::{MANAGEMENT, READ_EVAL, READ_JOB};
 
 operations! {
     /// list evaluations

@@ -39,9 +39,7 @@ pub mod scaling;
 pub mod search;
 
 pub use document::{openapi, table};
-pub use endpoint::{
-    Body, Endpoint, Kind, Method, Parameter, ReadBody, Source, Support,
-};
+pub use endpoint::{Body, Endpoint, Kind, Method, Parameter, ReadBody, Source, Support};
 pub use operation::Operation;
 pub use table::{Found, NotFound, find};
 pub use template::Parameters;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use protocol_model::nullable::{self, or_default};
 use serde::{Deserialize, Serialize};
 
+use crate::needs::{MANAGEMENT, READ_NAMESPACE, SHOWN};
 use crate::operation::operations;
 use crate::parameters::PREFIX;
 use crate::written::Written;
-use crate::needs::{MANAGEMENT, READ_NAMESPACE, SHOWN};
 
 operations! {
     /// list namespaces

@@ -1,9 +1,8 @@
 //! The needs of the routes, by name: rows of one table (docs/http-api.md shows it).
 
-use protocol_access::capability::Level::{Read, Write};
-use protocol_access::capability::NamespaceCapability as N;
-use protocol_access::capability::{NodePoolCapability, OperatorCapability};
+use protocol_access::Level::{Read, Write};
 use protocol_access::need::{Need, Scope};
+use protocol_access::{NamespaceCapability as N, NodePoolCapability, OperatorCapability};
 
 pub(crate) const PUBLIC: Need = Need::Public;
 pub(crate) const NOTHING: Need = Need::Nothing;
@@ -60,11 +59,16 @@ pub(crate) const READ_NAMESPACE: Need = Need::SomeOfNamespace;
 pub(crate) const NODE_READ: Need = Need::Node(Read);
 pub(crate) const NODE_WRITE: Need = Need::Node(Write);
 pub(crate) const AGENT_READ: Need = Need::Agent(Read);
-pub(crate) const OPERATOR_READ: Need = Need::Operator(OperatorCapability::Read);
-pub(crate) const OPERATOR_WRITE: Need = Need::Operator(OperatorCapability::Write);
+pub(crate) const OPERATOR_READ: Need = Need::OperatorLevel(Read);
+pub(crate) const OPERATOR_WRITE: Need = Need::OperatorLevel(Write);
 pub(crate) const SNAPSHOT_SAVE: Need = Need::Operator(OperatorCapability::SnapshotSave);
 pub(crate) const READ_POOL: Need = Need::NodePool(Scope::Path, NodePoolCapability::Read);
 pub(crate) const WRITE_POOL: Need = Need::NodePool(Scope::Path, NodePoolCapability::Write);
 pub(crate) const WRITE_SOME_POOL: Need = Need::NodePool(Scope::Handler, NodePoolCapability::Write);
 pub(crate) const DELETE_POOL: Need = Need::NodePool(Scope::Path, NodePoolCapability::Delete);
 pub(crate) const POOL_NODES: Need = Need::All(&[READ_POOL, NODE_READ]);
+/// A right to one of the kinds of object that a search finds.
+pub(crate) const SEARCH: Need = Need::Any(&[
+    Need::Namespace(Scope::Handler, &[&[N::ReadJob], &[N::ListJobs]]),
+    NODE_READ,
+]);

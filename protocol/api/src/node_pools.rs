@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::endpoint::Parameter;
 use crate::jobs::JobListStub;
+use crate::needs::{DELETE_POOL, POOL_NODES, READ_POOL, SHOWN, WRITE_POOL, WRITE_SOME_POOL};
 use crate::operation::operations;
 use crate::parameters::{NEXT_TOKEN, PER_PAGE, RESOURCES, REVERSE};
 use crate::written::Written;
-use crate::needs::{DELETE_POOL, POOL_NODES, READ_POOL, SHOWN, WRITE_POOL, WRITE_SOME_POOL};
 
 operations! {
     /// list node pools

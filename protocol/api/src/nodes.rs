@@ -6,9 +6,9 @@ use protocol_model::{Allocation, DrainSpec, EvalId, ForeignAlloc, Node, NodeList
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::Parameter;
+use crate::needs::{MANAGEMENT, NODE_READ, NODE_WRITE};
 use crate::operation::operations;
 use crate::parameters::{NEXT_TOKEN, PER_PAGE, PREFIX, RESOURCES, REVERSE};
-use crate::needs::{MANAGEMENT, NODE_READ, NODE_WRITE};
 
 operations! {
     /// list nodes

@@ -4,9 +4,9 @@ use protocol_model::nullable::{self, or_default};
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::Parameter;
+use crate::needs::{MANAGEMENT, OPERATOR_READ, OPERATOR_WRITE, SNAPSHOT_SAVE};
 use crate::operation::operations;
 use crate::written::Written;
-use crate::needs::{MANAGEMENT, OPERATOR_READ, OPERATOR_WRITE, SNAPSHOT_SAVE};
 
 const MEMBER: &[Parameter] = &[
     Parameter::text("id", "the server's id"),

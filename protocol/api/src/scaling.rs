@@ -6,8 +6,8 @@ use protocol_model::{ScalingPolicy, nullable};
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::Parameter;
-use crate::operation::operations;
 use crate::needs::{LIST_SCALING_POLICIES, READ_SCALING_POLICY};
+use crate::operation::operations;
 
 operations! {
     /// list scaling policies

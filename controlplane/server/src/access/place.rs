@@ -71,6 +71,11 @@ impl FoundPlace {
         }
     }
 
+    /// Whether no object has the id.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.area == FoundArea::Missing
+    }
+
     /// The same, borrowed.
     pub(crate) fn place(&self) -> Place<'_> {
         Place {

@@ -75,7 +75,7 @@ async fn bootstrap(ask: &Ask) -> Answered {
     let accessor_id = token.accessor_id.clone();
     let reset_index = reset_index(ask).await;
     // Anybody may ask this: what would be refused is not worth a log entry.
-    let done_at = ask.api.cluster.consistent().await?.acl_bootstrap_index();
+    let done_at = ask.consistent().await?.acl_bootstrap_index();
     if done_at != 0 && done_at != reset_index {
         let refusal = Refusal::AclBootstrapped {
             reset_index: done_at,
@@ -83,8 +83,6 @@ async fn bootstrap(ask: &Ask) -> Answered {
         return Err(refusal.into());
     }
     let changed = ask
-        .api
-        .cluster
         .change(Command::AclBootstrap { token, reset_index })
         .await?;
     // It is on a majority; wait until it is here too, so that the secret works at once.

@@ -47,7 +47,7 @@ pub(super) async fn delete(ask: &Ask) -> Answered {
 }
 
 async fn by_ids(ask: &Ask, command: EvalsDelete) -> Answered {
-    let changed = ask.api.cluster.change(Command::EvalsDelete(command));
+    let changed = ask.change(Command::EvalsDelete(command));
     let changed = changed.await?;
     let deleted = deleted(changed.outcome)?;
     answer(ask, deleted, changed.index)
@@ -55,12 +55,8 @@ async fn by_ids(ask: &Ask, command: EvalsDelete) -> Answered {
 
 async fn by_filter(ask: &Ask, filter: String) -> Answered {
     EvalFilter::parse(&filter)?;
-    let cluster = &ask.api.cluster;
-    let snapshot = cluster.consistent().await?;
-    let namespace = match ask.query.namespaces() {
-        Namespaces::All => None,
-        Namespaces::One(name) => Some(name.to_owned()),
-    };
+    let snapshot = ask.consistent().await?;
+    let namespace = ask.namespaces().one().map(str::to_owned);
     let page = EvalsPage {
         filter,
         namespace,

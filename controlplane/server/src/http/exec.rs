@@ -11,6 +11,7 @@
 //! the first message. What goes wrong before the upgrade is an ordinary status; what goes wrong
 //! after it is the code 4000 + status of the closing frame.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket};
@@ -32,9 +33,9 @@ use tokio::time::timeout;
 
 use super::Api;
 use super::alloc;
-use super::ask::{Ask, Caller};
-use super::entry::token_holder;
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
+use super::gate::Gate;
 use super::node_call::{self, NodeCall, Step};
 use super::query::Query;
 use crate::gateway::{NodeCallStream, STALLED_MAX};
@@ -64,15 +65,14 @@ pub(super) async fn open(ask: &mut Ask, id: AllocId, request: Request) -> Answer
         .upgrade
         .take()
         .ok_or_else(|| HttpError::bad_request("exec is spoken over a WebSocket"))?;
-    // Whoever showed no token here has to show one there, whatever else the request says.
-    let handshake = ask.query.flag("ws_handshake")? || ask.caller == Caller::Stranger;
+    let handshake = ask.query.flag("ws_handshake")? || ask.gate.awaits_handshake();
+    let gate = Arc::clone(&ask.gate);
     let api = ask.api.clone();
     let held = ask.held.take();
     let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX);
     if handshake {
-        let known = ask.caller != Caller::Stranger;
         return Ok(upgrade.on_upgrade(move |mut socket| async move {
-            let opened = match shake_hands(&api, &mut socket, known).await {
+            let opened = match shake_hands(&api, &gate, &mut socket).await {
                 Ok(()) => NodeCall::about(&api, id, request).await,
                 Err(error) => Err(error),
             };
@@ -113,7 +113,7 @@ pub(super) struct Handshake {
 }
 
 /// Reads the first message, and whose token it holds.
-async fn shake_hands(api: &Api, socket: &mut WebSocket, known: bool) -> Result<(), HttpError> {
+async fn shake_hands(api: &Api, gate: &Gate, socket: &mut WebSocket) -> Result<(), HttpError> {
     let message = timeout(HANDSHAKE_MAX, socket.recv()).await;
     let text = match &message {
         Ok(Some(Ok(Message::Text(text)))) => text.as_bytes(),
@@ -122,13 +122,7 @@ async fn shake_hands(api: &Api, socket: &mut WebSocket, known: bool) -> Result<(
     };
     let handshake: Handshake = json::from_slice(text)
         .map_err(|error| HttpError::bad_request(format!("the handshake message: {error}")))?;
-    if !api.config.acl_enabled || known {
-        return Ok(());
-    }
-    match token_holder(api, &handshake.auth_token) {
-        Caller::Manager(_) => Ok(()),
-        Caller::Anyone | Caller::Stranger => Err(HttpError::permission_denied()),
-    }
+    gate.shake_hands(api, &handshake.auth_token).await
 }
 
 /// Carries both directions until the command ends or the client leaves.

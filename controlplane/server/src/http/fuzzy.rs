@@ -65,7 +65,7 @@ async fn fuzzy(ask: &mut Ask) -> Answered {
     let snapshot = ask.snapshot(&TABLES).await?;
     let index = snapshot.table_index(&TABLES);
     let mut found = Found::new(text, kinds);
-    let namespaces = ask.query.namespaces();
+    let namespaces = ask.namespaces();
     for (key, job) in snapshot.jobs() {
         if namespaces.contains(&key.namespace) {
             found.add_job(job);

@@ -84,7 +84,7 @@ async fn deregister(ask: &Ask) -> Answered {
     let priority: i32 = ask.query.number("eval_priority")?.unwrap_or(0);
     check_priority(priority)?;
     // What kind of job it is decides which scheduler stops it: read it where it is newest.
-    let snapshot = ask.api.cluster.consistent().await?;
+    let snapshot = ask.consistent().await?;
     let Some(job) = snapshot.job(&key) else {
         return nothing_to_stop(ask, &snapshot);
     };
@@ -98,7 +98,7 @@ async fn deregister(ask: &Ask) -> Answered {
         eval,
         no_shutdown_delay,
     });
-    let changed = match ask.api.cluster.change(command).await {
+    let changed = match ask.change(command).await {
         // Another caller purged it meanwhile.
         Err(ChangeError::Refused(Refusal::UnknownJob(_))) => {
             return nothing_to_stop(ask, &ask.api.cluster.snapshot());
@@ -132,7 +132,7 @@ async fn evaluate(ask: &Ask) -> Answered {
     if !request.job_id.is_empty() && request.job_id != key.id {
         return Err(HttpError::bad_request("JobID does not match"));
     }
-    let snapshot = ask.api.cluster.consistent().await?;
+    let snapshot = ask.consistent().await?;
     let job = lookup::job(&snapshot, key)?;
     if job.is_periodic() {
         return Err(HttpError::bad_request("can't evaluate periodic job"));
@@ -143,8 +143,6 @@ async fn evaluate(ask: &Ask) -> Answered {
     let eval = evaluation(job, 0, EvalTrigger::JobRegister, ask.now());
     let (id, force_reschedule) = (eval.id, request.eval_options.force_reschedule);
     let changed = ask
-        .api
-        .cluster
         .change(Command::JobEvaluate {
             eval,
             force_reschedule,

@@ -28,7 +28,7 @@ pub(super) async fn all(ask: &Ask) -> Answered {
     let with_children = ask.query.flag("include_children")?;
     let snapshot = ask.snapshot(&TABLES).await?;
     let prefix = ask.query.get("prefix").unwrap_or("");
-    let namespaces = ask.query.namespaces();
+    let namespaces = ask.namespaces();
     let jobs = snapshot
         .jobs()
         .filter(|(key, _)| namespaces.contains(&key.namespace) && key.id.starts_with(prefix));

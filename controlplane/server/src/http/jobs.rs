@@ -96,16 +96,19 @@ pub(super) fn list_in(
         // All that a list can show can be asked for.
         Some(filter) => filter.keeps(&stub(snapshot, job, Some(&job.meta))),
     };
-    let page = match ask.query.namespaces() {
-        Namespaces::All => page_where(
+    let namespaces = ask.namespaces();
+    let page = match namespaces.one() {
+        None => page_where(
             &ask.query,
             snapshot
                 .jobs()
-                .filter(|(key, _)| key.id.starts_with(prefix))
+                .filter(|(key, _)| {
+                    key.id.starts_with(prefix) && namespaces.contains(&key.namespace)
+                })
                 .map(named),
             keep,
         )?,
-        Namespaces::One(name) => page_where(
+        Some(name) => page_where(
             &ask.query,
             snapshot.jobs_with_prefix(name, prefix).map(named),
             keep,

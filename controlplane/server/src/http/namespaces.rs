@@ -66,7 +66,7 @@ async fn read(ask: &Ask) -> Answered {
 async fn remove(ask: &Ask) -> Answered {
     let name = ask.parameter("name").to_owned();
     let command = Command::NamespaceDelete { name };
-    let changed = ask.api.cluster.change(command).await?;
+    let changed = ask.change(command).await?;
     ask.done(changed.index)
 }
 
@@ -114,8 +114,6 @@ async fn upsert(ask: &Ask, path: Option<&str>) -> Answered {
         modify_index: 0,
     };
     let changed = ask
-        .api
-        .cluster
         .change(Command::NamespaceUpsert { namespace })
         .await?;
     ask.done(changed.index)

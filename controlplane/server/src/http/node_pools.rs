@@ -114,7 +114,7 @@ async fn jobs_of(ask: &Ask) -> Answered {
 async fn remove(ask: &Ask) -> Answered {
     let name = ask.parameter("name").to_owned();
     let command = Command::NodePoolDelete { name };
-    let changed = match ask.api.cluster.change(command).await {
+    let changed = match ask.change(command).await {
         Err(ChangeError::Refused(
             refusal @ (Refusal::PoolHasNodes(_) | Refusal::PoolHasJobs(_)),
         )) => {
@@ -148,7 +148,7 @@ async fn upsert(ask: &Ask, path: Option<&str>) -> Answered {
     }
     let pool = checked(request)?;
     let command = Command::NodePoolUpsert { pool };
-    let changed = ask.api.cluster.change(command).await?;
+    let changed = ask.change(command).await?;
     ask.done(changed.index)
 }
 

@@ -15,7 +15,7 @@ use protocol_model::{
 use protocol_wire::v1;
 use protocol_wire::v1::node_request::Request;
 
-use super::ask::{Ask, Caller};
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::job_register::evaluation;
@@ -214,10 +214,7 @@ async fn drain(ask: &Ask) -> Answered {
             "the drain's Meta has {bytes} bytes, at most {DRAIN_META_BYTES_MAX} are kept"
         )));
     }
-    let accessor_id = match &ask.caller {
-        Caller::Manager(accessor) => accessor.clone(),
-        Caller::Anyone | Caller::Stranger => String::new(),
-    };
+    let accessor_id = ask.accessor_id();
     let set = NodeDrainSet {
         node,
         drain: drain_spec,
@@ -239,7 +236,7 @@ async fn purge(ask: &Ask) -> Answered {
 /// Looks again at every job that has something on the node, or runs on every node of its kind.
 async fn evaluate(ask: &Ask) -> Answered {
     let id = id(ask)?;
-    let snapshot = ask.api.cluster.consistent().await?;
+    let snapshot = ask.consistent().await?;
     let evals = evaluations(&snapshot, id, ask.now())?;
     if evals.is_empty() {
         let index = snapshot.index();
@@ -287,7 +284,7 @@ fn evaluations(
 }
 
 async fn change(ask: &Ask, command: Command) -> Answered {
-    let changed = ask.api.cluster.change(command).await?;
+    let changed = ask.change(command).await?;
     let eval_ids = match changed.outcome {
         Outcome::Evaluated(ids) => ids,
         _ => Vec::new(),

@@ -17,12 +17,9 @@ pub(super) const ROUTES: Routes = routes![
 async fn list(ask: &Ask) -> Answered {
     let of_job = ask.query.text("job");
     let of_type = ask.query.text("type").unwrap_or("");
-    let namespaces = ask.query.namespaces();
+    let namespaces = ask.namespaces();
     ask.read(&[Table::Jobs], |snapshot| {
-        let wanted = jobs(snapshot).filter(|job| match namespaces {
-            Namespaces::All => true,
-            Namespaces::One(name) => job.namespace == name,
-        });
+        let wanted = jobs(snapshot).filter(|job| namespaces.contains(&job.namespace));
         let wanted = wanted.filter(|job| of_job.is_none_or(|id| job.id == id));
         let policies = wanted.flat_map(policies);
         let policies = policies.filter(|policy| policy.scaling_type.starts_with(of_type));

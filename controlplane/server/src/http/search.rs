@@ -56,7 +56,7 @@ async fn search(ask: &Ask) -> Answered {
     let index = snapshot.table_index(&TABLES);
     let (mut matches, mut truncations) = (BTreeMap::new(), BTreeMap::new());
     for context in contexts {
-        let mut found = find(&snapshot, context, &request.prefix, ask.query.namespaces());
+        let mut found = find(&snapshot, context, &request.prefix, ask.namespaces());
         truncations.insert(context.to_owned(), found.len() > MATCHES_MAX);
         found.truncate(MATCHES_MAX);
         if !found.is_empty() {

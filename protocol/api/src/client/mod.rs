@@ -8,9 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::endpoint::{Method, Parameter};
+use crate::needs::{
+    ALLOC_EXEC, ALLOC_LIFECYCLE, GC_ALLOCATION, JOB_ACTION, NODE_READ, NODE_WRITE, READ_ALLOC,
+    READ_FS, READ_LOGS,
+};
 use crate::operation::operations;
 use crate::written::Written;
-use crate::needs::{ALLOC_EXEC, ALLOC_LIFECYCLE, GC_ALLOCATION, JOB_ACTION, NODE_READ, NODE_WRITE, READ_ALLOC, READ_FS, READ_LOGS};
 
 pub use stream::{ExecData, ExecInput, ExecOutput, ExecResult, StreamFrame, TtySize};
 

@@ -15,10 +15,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::endpoint::Parameter;
+use crate::needs::{
+    DISPATCH_JOB, EVALUATE_JOB, FORCE_PERIODIC, LIST_JOBS, PARSE_JOB, PLAN_JOB, READ_JOB,
+    READ_JOB_SCALE, READ_SOME_JOB, REGISTER_JOB, REVERT_JOB, SCALE_JOB, STABLE_JOB, STOP_JOB,
+    TAG_VERSION, VALIDATE_JOB,
+};
 use crate::operation::operations;
 use crate::parameters::{ALL_OF_NAME, NEXT_TOKEN, NO_SHUTDOWN_DELAY, PER_PAGE, PREFIX, REVERSE};
 use crate::written::Written;
-use crate::needs::{DISPATCH_JOB, EVALUATE_JOB, FORCE_PERIODIC, LIST_JOBS, PARSE_JOB, PLAN_JOB, READ_JOB, READ_JOB_SCALE, READ_SOME_JOB, REGISTER_JOB, REVERT_JOB, SCALE_JOB, STABLE_JOB, STOP_JOB, TAG_VERSION, VALIDATE_JOB};
 
 pub use changed::{Evaluated, Forced, Registered, Validated};
 pub use diff::{DiffType, FieldDiff, GroupDiff, JobDiff, ObjectDiff, TaskDiff};
