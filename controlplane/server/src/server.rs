@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::accept::{Doors, accept};
+use crate::access::Access;
 use crate::certificates::Certificates;
 use crate::clock::{HostClock, WallClock};
 use crate::cluster::Cluster;

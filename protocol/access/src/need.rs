@@ -198,6 +198,7 @@ impl Need {
         };
         match self {
             Self::Namespace(..) | Self::All(_) => self.judge(acl, &place) == Verdict::Granted,
+            Self::NodePool(..) => acl.namespace(namespace, NamespaceCapability::ListJobs),
             _ => acl.namespace(namespace, NamespaceCapability::ReadJob),
         }
     }

@@ -5,7 +5,7 @@ use protocol_api::acl::{Bootstrap, BootstrapRequest, OwnToken, Token};
 use protocol_model::{UnixNanos, format_rfc3339};
 use uuid::Uuid;
 
-use super::ask::{Ask, Caller};
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::route::{Routes, routes};
 use crate::gateway;
@@ -102,11 +102,9 @@ async fn reset_index(ask: &Ask) -> u64 {
 }
 
 async fn own(ask: &Ask) -> Answered {
-    let Caller::Manager(accessor_id) = &ask.caller else {
-        return Err(HttpError::permission_denied());
-    };
+    let accessor_id = ask.accessor_id();
     ask.read(&[controlplane_state::Table::AclTokens], |snapshot| {
-        let token = snapshot.acl_token(accessor_id);
+        let token = snapshot.acl_token(&accessor_id);
         let token = token.ok_or_else(|| HttpError::not_found("ACL token not found"))?;
         Ok(shown(token, String::new()))
     })

@@ -97,7 +97,9 @@ pub(super) async fn handle(State(entry): State<Entry>, request: Request) -> Resp
 /// Counts an answer that says that this server or the cluster failed, and logs some of them: a
 /// client that repeats a request must not fill the log. What this release lacks is no failure.
 fn tell_failure(line: &str, error: &HttpError) {
-    let HttpError { status, message } = error;
+    let HttpError {
+        status, message, ..
+    } = error;
     if !status.is_server_error() || *status == StatusCode::NOT_IMPLEMENTED {
         return;
     }

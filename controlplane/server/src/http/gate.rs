@@ -59,6 +59,8 @@ struct Judged {
     is_settled: bool,
     /// Whether the credential comes as the first message of a WebSocket.
     in_handshake: bool,
+    /// Needs that only the handler knows, which hold.
+    further: Vec<Need>,
 }
 
 impl Gate {
@@ -121,6 +123,7 @@ impl Gate {
         let judged = Judged {
             is_settled: need.scope() != Some(Scope::Handler),
             in_handshake,
+            further: Vec::new(),
             asker,
             place,
         };
@@ -325,9 +328,12 @@ impl Ask {
     /// # Errors
     /// 403.
     pub(super) fn require(&self, need: &Need) -> Result<(), HttpError> {
-        let state = self.gate.state.lock();
+        let mut state = self.gate.state.lock();
         match need.judge(&state.asker.acl, &state.place.place()) {
-            Verdict::Granted => Ok(()),
+            Verdict::Granted => {
+                state.further.push(*need);
+                Ok(())
+            }
             Verdict::Denied | Verdict::Hidden => Err(HttpError::permission_denied()),
         }
     }
@@ -377,7 +383,9 @@ impl Ask {
         if !state.is_settled {
             return Err(ChangeError::Denied);
         }
-        let requirements = self.gate.need.requirements(&state.place.place());
+        let place = state.place.place();
+        let needs = std::iter::once(&self.gate.need).chain(&state.further);
+        let requirements = needs.flat_map(|need| need.requirements(&place)).collect();
         Ok(Recheck::of(&state.asker, requirements))
     }
 }

@@ -73,6 +73,14 @@ fn evaluated(eval: Option<EvalId>, job_modify_index: u64, index: u64) -> Evaluat
     }
 }
 
+/// The rights to stop a job and keep it.
+const MAY_STOP: Need = Need::Namespace(
+    Scope::Query,
+    &[&[N::SubmitJob], &[N::DeregisterJob], &[N::PurgeJob]],
+);
+/// The rights to stop a job and forget it.
+const MAY_PURGE: Need = Need::Namespace(Scope::Query, &[&[N::SubmitJob], &[N::PurgeJob]]);
+
 async fn deregister(ask: &Ask) -> Answered {
     let key = key(ask);
     let purge = if ask.query.flag("purge")? {
@@ -80,6 +88,10 @@ async fn deregister(ask: &Ask) -> Answered {
     } else {
         Purge::Keep
     };
+    ask.require(match purge {
+        Purge::Forget => &MAY_PURGE,
+        Purge::Keep => &MAY_STOP,
+    })?;
     let no_shutdown_delay = ask.query.flag("no_shutdown_delay")?;
     let priority: i32 = ask.query.number("eval_priority")?.unwrap_or(0);
     check_priority(priority)?;

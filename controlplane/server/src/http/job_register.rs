@@ -222,6 +222,7 @@ fn canonical(ask: &Ask, job: Option<Job>) -> Result<Job, HttpError> {
     if job.namespace.is_empty() {
         ask.query.namespace().clone_into(&mut job.namespace);
     }
+    ask.settle(&job.namespace)?;
     job.canonicalize();
     // The state's to fill in, whatever a caller sends back of an earlier answer.
     job.nomad_token_id.clear();

@@ -46,8 +46,11 @@ pub(super) const ROUTES: Routes = routes![
 async fn list(ask: &Ask) -> Answered {
     let prefix = ask.query.get("prefix").unwrap_or("");
     ask.read(&[Table::Namespaces], |snapshot| {
+        let acl = ask.acl();
         let named =
-            |namespace: &&Arc<controlplane_state::Namespace>| namespace.name.starts_with(prefix);
+            |namespace: &&Arc<controlplane_state::Namespace>| {
+                namespace.name.starts_with(prefix) && acl.namespace_some(&namespace.name)
+            };
         let views = snapshot.namespaces().filter(named).map(shown);
         Ok(views.collect::<Vec<_>>())
     })

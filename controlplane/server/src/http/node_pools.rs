@@ -63,7 +63,9 @@ async fn list(ask: &Ask) -> Answered {
     let filter = Filter::of(&ask.query)?;
     let snapshot = ask.snapshot(&[Table::NodePools]).await?;
     let named = snapshot.node_pools();
-    let named = named.filter(|pool| pool.name.starts_with(prefix));
+    let acl = ask.acl();
+    let seen = |name: &str| acl.node_pool(name, NodePoolCapability::Read);
+    let named = named.filter(|pool| pool.name.starts_with(prefix) && seen(&pool.name));
     let views = named.map(|pool| (ByPlainName(pool.name.clone()), shown(pool)));
     let page = page_where(&ask.query, views, |view| match &filter {
         None => Ok(true),
@@ -147,6 +149,7 @@ async fn upsert(ask: &Ask, path: Option<&str>) -> Answered {
         }
     }
     let pool = checked(request)?;
+    ask.settle_name(&pool.name)?;
     let command = Command::NodePoolUpsert { pool };
     let changed = ask.change(command).await?;
     ask.done(changed.index)

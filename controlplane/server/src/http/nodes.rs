@@ -169,7 +169,9 @@ async fn allocations(ask: &Ask) -> Answered {
         alloc.job = snapshot.job_of_alloc(found);
         Arc::new(alloc)
     };
-    let mut allocs: Vec<_> = snapshot.allocs_on_node(id).map(whole).collect();
+    let allocs = snapshot.allocs_on_node(id);
+    let seen = allocs.filter(|alloc| ask.may(&alloc.namespace, NamespaceCapability::ReadJob));
+    let mut allocs: Vec<_> = seen.map(whole).collect();
     let detail = detail::merge_all(&ask.api, &mut allocs).await;
     let shown: Vec<_> = allocs.into_iter().map(AllocShown::new).collect();
     let mut response = ask.answer(&shown, snapshot.table_index(&[Table::Allocs]))?;

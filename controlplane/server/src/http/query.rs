@@ -1,7 +1,9 @@
 //! The parameters of a request, as written and as what they mean.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use protocol_access::Acl;
 use protocol_model::{DEFAULT_NAMESPACE, duration};
 
 use super::ask::Ask;
@@ -29,6 +31,11 @@ impl<'a> Namespaces<'a> {
     /// The one that the list is asked for; `None` for all.
     pub(super) fn one(self) -> Option<&'a str> {
         (self.asked != "*").then_some(self.asked)
+    }
+
+    /// The caller's rights.
+    pub(super) fn acl(self) -> Arc<Acl> {
+        self.ask.acl()
     }
 
     /// Whether the list shows this namespace.

@@ -34,8 +34,11 @@ async fn read(ask: &Ask) -> Answered {
     let id = ask.parameter("id");
     ask.read(&[Table::Jobs], |snapshot| {
         let mut all = jobs(snapshot).flat_map(policies);
-        all.find(|policy| policy.id == id)
-            .ok_or_else(|| HttpError::not_found("policy not found"))
+        let found = all.find(|policy| policy.id == id);
+        let found = found.ok_or_else(|| HttpError::not_found("policy not found"));
+        // A caller without rights learns nothing of which policies there are.
+        ask.settle(found.as_ref().map_or("*", |policy| &policy.namespace))?;
+        found
     })
     .await
 }

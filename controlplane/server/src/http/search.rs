@@ -81,6 +81,7 @@ pub(super) fn find(
     namespaces: Namespaces<'_>,
 ) -> Vec<String> {
     let limit = MATCHES_MAX + 1;
+    let acl = namespaces.acl();
     if context == JOBS {
         let jobs = snapshot.jobs().map(|(key, _)| key);
         return jobs
@@ -92,7 +93,8 @@ pub(super) fn find(
     if context == NAMESPACES {
         let names = snapshot
             .namespaces()
-            .map(|namespace| namespace.name.clone());
+            .map(|namespace| namespace.name.clone())
+            .filter(|name| acl.namespace_some(name));
         return names
             .filter(|name| name.starts_with(prefix))
             .take(limit)
@@ -100,6 +102,7 @@ pub(super) fn find(
     }
     if context == NODE_POOLS {
         let names = snapshot.node_pools().map(|pool| &pool.name);
+        let names = names.filter(|name| acl.node_pool(name, NodePoolCapability::Read));
         let names = names.filter(|name| name.starts_with(prefix));
         return names.take(limit).cloned().collect();
     }
@@ -127,6 +130,7 @@ pub(super) fn find(
             .collect(),
         _ => {
             let nodes = snapshot.nodes_with_prefix(ids);
+            let nodes = nodes.filter(|_| acl.node(Level::Read));
             nodes.map(|node| node.id.to_string()).take(limit).collect()
         }
     }

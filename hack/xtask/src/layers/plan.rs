@@ -99,6 +99,7 @@ const ROWS: &[Row] = &[
     row("noded-daemon", LayerName::Process, Lane::Host, 2),
     row("noded-keeper", LayerName::Root, Lane::Host, 2),
     row("controlplane-server", LayerName::Process, Lane::Host, 2),
+    row("controlplane-keyring", LayerName::Process, Lane::Host, 2),
     row("controlplane-raft", LayerName::Process, Lane::Host, 2),
     row("hack-nodesim", LayerName::Process, Lane::Host, 2),
     row("protocol-transport", LayerName::Process, Lane::Host, 2),

@@ -1,6 +1,7 @@
 //! Capabilities, policies and compiled rights, through the crate's public functions.
 
 mod capabilities;
+mod rights;
 
 use std::path::PathBuf;
 

@@ -1,0 +1,5 @@
+//! Policies: the rules of one document.
+
+mod rules;
+
+pub use self::rules::{NamespaceRule, OperatorRule, Policy, Rule};
