@@ -156,15 +156,15 @@ impl Forward {
             Err(reply) => return reply,
             Ok(read) => read,
         };
-        if let Command::AllocUpdates { batches } = read
-            && self.cluster.is_leader()
-        {
-            let coalescer = self.gateway.coalescer();
-            return merged_reply(coalescer.submit_merged(batches, bytes).await);
-        }
-        match self.cluster.recheck_forwarded(asker.as_ref(), &read).await {
-            Err(reply) => reply,
-            Ok(()) => self.cluster.propose_here(command).await,
+        match read {
+            Command::AllocUpdates { batches } if self.cluster.is_leader() => {
+                let coalescer = self.gateway.coalescer();
+                merged_reply(coalescer.submit_merged(batches, bytes).await)
+            }
+            other => match self.cluster.recheck_forwarded(asker.as_ref(), &other).await {
+                Err(reply) => reply,
+                Ok(()) => self.cluster.propose_here(command).await,
+            },
         }
     }
 

@@ -313,7 +313,13 @@ async fn open_log(config: &Config, ground: &Ground, info: ServerInfo) -> anyhow:
         .await
         .with_context(|| format!("cannot open the log in {}", directory.display()))?;
     let access = Arc::new(Access::new(config.acl_enabled));
-    Ok(Cluster::new(raft, hub, pool, Arc::clone(&ground.clock), access))
+    Ok(Cluster::new(
+        raft,
+        hub,
+        pool,
+        Arc::clone(&ground.clock),
+        access,
+    ))
 }
 
 /// Becomes part of the cluster, looks whether it still is, and what the others are.

@@ -7,7 +7,6 @@ use protocol_access::{NamespaceCapability as N, NodePoolCapability, OperatorCapa
 pub(crate) const PUBLIC: Need = Need::Public;
 pub(crate) const NOTHING: Need = Need::Nothing;
 pub(crate) const SHOWN: Need = Need::Shown;
-pub(crate) const TOKEN: Need = Need::Token;
 pub(crate) const MANAGEMENT: Need = Need::Management;
 
 /// In the namespace of the query.
@@ -31,8 +30,6 @@ needs! {
     STABLE_JOB = Query: [SubmitJob] | [StableJob];
     TAG_VERSION = Query: [SubmitJob] | [TagJobVersion];
     STOP_JOB = Query: [SubmitJob] | [DeregisterJob] | [PurgeJob];
-    PURGE_JOB = Query: [SubmitJob] | [PurgeJob];
-    DEREGISTER_JOB = Query: [SubmitJob] | [DeregisterJob] | [PurgeJob];
     DISPATCH_JOB = Query: [DispatchJob];
     FORCE_PERIODIC = Query: [DispatchJob] | [SubmitJob] | [ForcePeriodicJob];
     SCALE_JOB = Query: [SubmitJob] | [ScaleJob];
@@ -46,7 +43,7 @@ needs! {
     PAUSE_DEPLOYMENT = Deployment: [SubmitJob] | [PauseDeployment];
     PROMOTE_DEPLOYMENT = Deployment: [SubmitJob] | [PromoteDeployment];
     UNBLOCK_DEPLOYMENT = Deployment: [SubmitJob] | [UnblockDeployment];
-    SET_ALLOC_HEALTH = Deployment: [SubmitJob] | [SetAllocHealth];
+    SET_ALLOC_HEALTH = Deployment: [SubmitJob] | [SetAllocHealthDeployment];
     ALLOC_LIFECYCLE = Alloc: [AllocLifecycle];
     GC_ALLOCATION = Alloc: [SubmitJob] | [GcAllocation];
     ALLOC_EXEC = Alloc: [AllocExec];

@@ -57,7 +57,8 @@ impl Credential {
             return Self::Absent;
         }
         let hyphenated = text.len() == uuid::fmt::Hyphenated::LENGTH;
-        if text.len() > CREDENTIAL_BYTES_MAX || !hyphenated || Uuid::try_parse_ascii(text).is_err() {
+        if text.len() > CREDENTIAL_BYTES_MAX || !hyphenated || Uuid::try_parse_ascii(text).is_err()
+        {
             return Self::Malformed;
         }
         // Found by digest: no time that a comparison takes tells how much of a secret is right.
@@ -103,7 +104,10 @@ mod tests {
             [("x-nomad-token", SECRET)].as_slice(),
             &[("authorization", &format!("Bearer {SECRET}"))],
             &[("authorization", &format!("bEARER  {SECRET} "))],
-            &[("x-nomad-token", ""), ("authorization", &format!("Bearer {SECRET}"))],
+            &[
+                ("x-nomad-token", ""),
+                ("authorization", &format!("Bearer {SECRET}")),
+            ],
             &[("x-nomad-token", SECRET), ("authorization", "Bearer other")],
             &[("x-nomad-token", SECRET), ("x-nomad-token", SECRET)],
         ] {
@@ -114,7 +118,11 @@ mod tests {
     #[test]
     fn another_scheme_is_no_credential() {
         for value in ["Basic abc", "Bearer", "Bearer ", ""] {
-            assert_eq!(of(&[("authorization", value)]), Ok(Credential::Absent), "{value:?}");
+            assert_eq!(
+                of(&[("authorization", value)]),
+                Ok(Credential::Absent),
+                "{value:?}"
+            );
         }
         assert_eq!(of(&[]), Ok(Credential::Absent));
     }
@@ -123,8 +131,17 @@ mod tests {
     fn other_texts_are_malformed() {
         let long = "a".repeat(CREDENTIAL_BYTES_MAX + 1);
         let short = SECRET.replace('-', "");
-        for value in ["nonsense", &long, &short, "{11111111-2222-3333-4444-555555555555}"] {
-            assert_eq!(of(&[("x-nomad-token", value)]), Ok(Credential::Malformed), "{value}");
+        for value in [
+            "nonsense",
+            &long,
+            &short,
+            "{11111111-2222-3333-4444-555555555555}",
+        ] {
+            assert_eq!(
+                of(&[("x-nomad-token", value)]),
+                Ok(Credential::Malformed),
+                "{value}"
+            );
         }
     }
 

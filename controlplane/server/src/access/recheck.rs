@@ -87,7 +87,10 @@ fn caller_from_wire(wire: &v1::Caller) -> Result<Recheck, String> {
     let caller = match Kind::try_from(wire.kind) {
         Ok(Kind::Open) => Caller::Open,
         Ok(Kind::Anonymous) => Caller::Anonymous {
-            address: wire.address.parse().map_err(|_| "bad address of a caller")?,
+            address: wire
+                .address
+                .parse()
+                .map_err(|_| "bad address of a caller")?,
         },
         Ok(Kind::Token) => Caller::Token {
             accessor_id: wire.accessor_id.clone(),

@@ -211,7 +211,9 @@ impl Caches {
         if let Some(acl) = self.rights.find(&versions) {
             return acl;
         }
-        let policies = versions.iter().map(|version| self.policy(snapshot, version));
+        let policies = versions
+            .iter()
+            .map(|version| self.policy(snapshot, version));
         let policies: Vec<Arc<Policy>> = policies.collect();
         let acl = Arc::new(Acl::compile(policies.iter().map(AsRef::as_ref)));
         self.rights.insert(versions, Arc::clone(&acl));
@@ -241,7 +243,7 @@ fn indexes(snapshot: &Snapshot, accessor_id: &str) -> [u64; 3] {
 }
 
 fn by_secret<'a>(snapshot: &'a Snapshot, digest: &Digest) -> Option<&'a Arc<AclToken>> {
-    snapshot.acl_token_by_secret(digest)
+    snapshot.token_by_secret(digest)
 }
 
 /// The policies of a token: its own, and those of its roles.

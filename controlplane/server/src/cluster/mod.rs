@@ -4,9 +4,9 @@
 
 mod call;
 mod change;
-mod recheck;
 mod forwarded;
 mod pace;
+mod recheck;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

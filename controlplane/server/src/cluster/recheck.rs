@@ -23,7 +23,10 @@ impl Cluster {
             }
             snapshot
         };
-        if self.access.still_allows(recheck, &snapshot, self.wall_clock()) {
+        if self
+            .access
+            .still_allows(recheck, &snapshot, self.wall_clock())
+        {
             return Ok(());
         }
         Err(ChangeError::Denied)

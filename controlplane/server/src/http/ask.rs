@@ -1,7 +1,7 @@
 //! One request, read: its path, its parameters, its body, and who asks.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -148,7 +148,9 @@ impl Ask {
         let mut stopped = self.stopped.clone();
         let changed = async {
             // A caller that loses its right waits no longer.
-            let ends = |snapshot: &Snapshot| moved(snapshot) > known || self.gate.judge(&self.api, snapshot).is_err();
+            let ends = |snapshot: &Snapshot| {
+                moved(snapshot) > known || self.gate.judge(&self.api, snapshot).is_err()
+            };
             let found = newest.wait_for(ends).await;
             found.map(|snapshot| snapshot.clone())
         };

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use controlplane_state::{Snapshot, Table};
+use controlplane_state::{Namespace, NodePool, Snapshot, Table};
+use protocol_access::{Acl, Level, NodePoolCapability};
 use protocol_api::search::{FuzzyMatch, FuzzyMatches, FuzzySearch, FuzzySearchRequest};
 use protocol_model::{Allocation, Job, Task};
 

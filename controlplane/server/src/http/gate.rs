@@ -18,7 +18,6 @@ use parking_lot::Mutex;
 use protocol_access::need::{Need, Scope, Verdict};
 use protocol_access::{Acl, NamespaceCapability};
 use protocol_api::{Endpoint, Parameters, Source};
-use protocol_model::UnixNanos;
 
 use super::Api;
 use super::ask::Ask;
@@ -100,7 +99,10 @@ impl Gate {
         let now = api.cluster.wall_clock();
         let need = endpoint.need;
         let address = shown.address.unwrap_or(NO_ADDRESS);
-        let resolved = api.cluster.access().resolve(snapshot, &shown.credential, address, now);
+        let resolved = api
+            .cluster
+            .access()
+            .resolve(snapshot, &shown.credential, address, now);
         let (asker, rejected) = match resolved {
             Ok(asker) => (asker, None),
             Err(why) if need == Need::Public => {
@@ -174,7 +176,10 @@ impl Gate {
     ) -> Result<Asker, HttpError> {
         let address = self.shown.address.unwrap_or(NO_ADDRESS);
         let now = api.cluster.wall_clock();
-        let resolved = api.cluster.access().resolve(snapshot, credential, address, now);
+        let resolved = api
+            .cluster
+            .access()
+            .resolve(snapshot, credential, address, now);
         resolved.map_err(|_| HttpError::permission_denied())
     }
 
@@ -250,12 +255,7 @@ fn value<'a>(parameters: &'a Parameters, name: &str) -> &'a str {
     named.next().map_or("", |(_, value)| value)
 }
 
-fn place(
-    need: &Need,
-    parameters: &Parameters,
-    query: &Query,
-    snapshot: &Snapshot,
-) -> FoundPlace {
+fn place(need: &Need, parameters: &Parameters, query: &Query, snapshot: &Snapshot) -> FoundPlace {
     match need.scope() {
         Some(Scope::Query) => FoundPlace::of_query(query.namespace()),
         Some(Scope::Path) => FoundPlace::of_name(value(parameters, "name")),

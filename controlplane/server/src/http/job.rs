@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use controlplane_state::command::{JobDeregister, Purge};
 use controlplane_state::{Command, Outcome, Refusal, Snapshot, Table};
+use protocol_access::NamespaceCapability as N;
+use protocol_access::need::{Need, Scope};
 use protocol_api::jobs::{
     DispatchJob, DispatchPayload, EvaluateJob, EvaluateRequest, Evaluated, ForcePeriodic,
     JobAllocations, JobDeployments, JobEvaluations, JobSubmissionOf, JobSummary, JobVersions,

@@ -16,7 +16,6 @@ use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::page::{ByName, page_where};
-use super::query::Namespaces;
 use super::route::{Routes, routes};
 use super::{job_register, job_statuses};
 

@@ -47,10 +47,9 @@ async fn list(ask: &Ask) -> Answered {
     let prefix = ask.query.get("prefix").unwrap_or("");
     ask.read(&[Table::Namespaces], |snapshot| {
         let acl = ask.acl();
-        let named =
-            |namespace: &&Arc<controlplane_state::Namespace>| {
-                namespace.name.starts_with(prefix) && acl.namespace_some(&namespace.name)
-            };
+        let named = |namespace: &&Arc<controlplane_state::Namespace>| {
+            namespace.name.starts_with(prefix) && acl.namespace_some(&namespace.name)
+        };
         let views = snapshot.namespaces().filter(named).map(shown);
         Ok(views.collect::<Vec<_>>())
     })
@@ -116,8 +115,6 @@ async fn upsert(ask: &Ask, path: Option<&str>) -> Answered {
         create_index: 0,
         modify_index: 0,
     };
-    let changed = ask
-        .change(Command::NamespaceUpsert { namespace })
-        .await?;
+    let changed = ask.change(Command::NamespaceUpsert { namespace }).await?;
     ask.done(changed.index)
 }

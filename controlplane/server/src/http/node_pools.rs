@@ -5,6 +5,7 @@ use std::sync::Arc;
 use controlplane_state::{
     Command, POOL_NAME_LEN_MAX, PoolScheduler, Refusal, SchedulerAlgorithm, Snapshot, Table,
 };
+use protocol_access::NodePoolCapability;
 use protocol_api::node_pools::{
     DeleteNodePool, ListNodePools, NodePool, NodePoolJobs, NodePoolNodes, NodePoolRequest,
     NodePoolScheduler, ReadNodePool, UpdateNodePool, WriteNodePool,

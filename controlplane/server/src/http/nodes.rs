@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use controlplane_state::command::NodeDrainSet;
 use controlplane_state::{Command, Outcome, POOL_ALL, Snapshot, Table};
+use protocol_access::NamespaceCapability;
 use protocol_api::nodes::{
     DrainNode, DrainRequest, EligibilityRequest, EvaluateNode, ForeignAllocations, ListNodes,
     NodeAllocations, NodeChanged, PurgeNode, ReadNode, ReleaseForeign, SetEligibility,

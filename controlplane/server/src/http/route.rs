@@ -101,7 +101,9 @@ pub(super) async fn serve(ask: &mut Ask, endpoint: &Endpoint) -> Answered {
     if ask.is_settled() {
         return Ok(answer);
     }
-    Err(HttpError::internal(format!("{name} did not name the object that it answers")))
+    Err(HttpError::internal(format!(
+        "{name} did not name the object that it answers"
+    )))
 }
 
 /// What is not below `/v1`.

@@ -6,7 +6,6 @@ use protocol_model::{Job, ScalingPolicy};
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
-use super::query::Namespaces;
 use super::route::{Routes, routes};
 
 pub(super) const ROUTES: Routes = routes![

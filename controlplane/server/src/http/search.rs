@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use controlplane_state::{IdPrefix, Snapshot, Table};
+use protocol_access::{Level, NodePoolCapability};
 use protocol_api::search::{Matches, Search, SearchRequest};
 
 use super::ask::Ask;
