@@ -7,6 +7,7 @@ use protocol_access::{NamespaceCapability as N, NodePoolCapability, OperatorCapa
 pub(crate) const PUBLIC: Need = Need::Public;
 pub(crate) const NOTHING: Need = Need::Nothing;
 pub(crate) const SHOWN: Need = Need::Shown;
+pub(crate) const TOKEN: Need = Need::Token;
 pub(crate) const MANAGEMENT: Need = Need::Management;
 
 /// In the namespace of the query.
