@@ -16,6 +16,7 @@
 
 mod document;
 mod endpoint;
+mod meter;
 mod needs;
 mod operation;
 mod parameters;
@@ -40,6 +41,7 @@ pub mod search;
 
 pub use document::{openapi, table};
 pub use endpoint::{Body, Endpoint, Kind, Method, Parameter, ReadBody, Source, Support};
+pub use meter::Class;
 pub use operation::Operation;
 pub use table::{Found, NotFound, find};
 pub use template::Parameters;

@@ -10,7 +10,7 @@ use crate::operation::operations;
 
 operations! {
     /// find ids by their beginning
-    Search {} (SearchRequest) -> Matches = put("/v1/search", SEARCH);
+    Search {} (SearchRequest) -> Matches = put("/v1/search", SEARCH).of_state();
     /// find objects by a part of their name
     FuzzySearch {} (FuzzySearchRequest) -> FuzzyMatches = put("/v1/search/fuzzy", SEARCH).of_state();
 }

@@ -116,7 +116,7 @@ impl Deletion<'_> {
                 return Ok((self.sum, self.index));
             }
             self.page.after = done.next;
-            self.page.rows = rows(self.cluster.hub().deletion_pace());
+            self.page.rows = rows(self.ask.api.cluster.hub().deletion_pace());
         }
     }
 

@@ -19,6 +19,8 @@ use protocol_access::need::{Need, Scope, Verdict};
 use protocol_access::{Acl, NamespaceCapability};
 use protocol_api::{Endpoint, Parameters, Source};
 
+use tokio::time::timeout;
+
 use super::Api;
 use super::ask::Ask;
 use super::error::HttpError;
@@ -28,6 +30,9 @@ use crate::cluster::{ChangeError, Changed};
 
 /// The address of a request that came over no connection: of a test.
 const NO_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// How often the rights of a stream are judged for a token that expired.
+const EXPIRY_LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// A request as the gate sees it.
 #[derive(Clone, Debug)]
@@ -181,6 +186,29 @@ impl Gate {
             .access()
             .resolve(snapshot, credential, address, now);
         resolved.map_err(|_| HttpError::permission_denied())
+    }
+
+    /// Waits until the caller may no longer have what it is given: a right was taken away, or its
+    /// token expired or is gone.
+    pub(super) async fn until_refused(&self, api: &Api) -> HttpError {
+        let mut newest = api.cluster.hub().watch();
+        loop {
+            let known = self.state.lock().asker.acl_index;
+            let changed = newest.wait_for(|snapshot| snapshot.acl_index() != known);
+            let Ok(snapshot) = timeout(EXPIRY_LOOK_EVERY, changed).await else {
+                let snapshot = api.cluster.snapshot();
+                if let Err(refused) = self.judge(api, &snapshot) {
+                    return refused;
+                }
+                continue;
+            };
+            let Ok(snapshot) = snapshot.map(|snapshot| snapshot.clone()) else {
+                return HttpError::internal("the server is shutting down");
+            };
+            if let Err(refused) = self.judge(api, &snapshot) {
+                return refused;
+            }
+        }
     }
 
     /// Takes the credential of the first message of a WebSocket, where the headers show none.
