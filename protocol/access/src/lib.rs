@@ -24,5 +24,5 @@ pub use self::capability::{
     NamespaceCapability, NodePoolCapability, OperatorCapability, PluginCapability,
     SentinelCapability, VariableCapability,
 };
-pub use self::policy::Policy;
+pub use self::policy::{Policy, PolicyError, PolicyErrors};
 pub use self::requirement::Requirement;

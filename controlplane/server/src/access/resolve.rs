@@ -225,7 +225,12 @@ impl Caches {
             return policy;
         }
         let rules = snapshot.acl_policy(&version.0).map(|it| it.rules.as_str());
-        let policy = Arc::new(Policy::parse_lenient(rules.unwrap_or_default()));
+        let parsed = Policy::parse_leniently(rules.unwrap_or_default());
+        let policy = Arc::new(parsed.unwrap_or_else(|error| {
+            let name = &version.0;
+            tracing::warn!(policy = %name, %error, "policy cannot be read and gives no right");
+            Policy::default()
+        }));
         self.policies.insert(version.clone(), Arc::clone(&policy));
         policy
     }
