@@ -22,5 +22,5 @@ pub(crate) use asker::{Asker, Caller};
 pub(crate) use credential::{Credential, CredentialError};
 pub(crate) use place::FoundPlace;
 pub(crate) use recheck::{Origin, Recheck, origin_from_wire};
-pub use resolve::Access;
+pub(crate) use resolve::Access;
 pub(crate) use resolve::Rejected;

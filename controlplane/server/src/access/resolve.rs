@@ -62,7 +62,7 @@ struct Caches {
 
 /// Finds callers. Clones of an `Arc` of it share the caches.
 #[derive(Debug)]
-pub struct Access {
+pub(crate) struct Access {
     is_on: bool,
     management: Arc<Acl>,
     caches: Mutex<Caches>,
@@ -70,7 +70,7 @@ pub struct Access {
 
 impl Access {
     /// Access control that is on or off.
-    pub fn new(is_on: bool) -> Self {
+    pub(crate) fn new(is_on: bool) -> Self {
         let caches = Caches {
             policies: Cache::new(POLICIES_MAX),
             rights: Cache::new(RIGHTS_MAX),

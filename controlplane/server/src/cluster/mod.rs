@@ -54,7 +54,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// The handle to what `raft` replicates and `hub` tells of, by the time of `clock`.
-    pub fn new(
+    pub(crate) fn new(
         raft: Raft,
         hub: Arc<Hub>,
         pool: Pool,

@@ -123,12 +123,7 @@ async fn answer(entry: Entry, request: Request) -> Answered {
     };
     let query = Query::parse(uri.query().unwrap_or(""))?;
     let path: Vec<String> = segments(uri.path())?;
-    let method = match parts.method {
-        Method::GET | Method::HEAD => Some(protocol_api::Method::Get),
-        Method::PUT | Method::POST => Some(protocol_api::Method::Put),
-        Method::DELETE => Some(protocol_api::Method::Delete),
-        _ => None,
-    };
+    let method = method(&parts.method);
     if let Some(region) = query.text("region")
         && region != api.config.region.as_str()
     {
@@ -138,9 +133,9 @@ async fn answer(entry: Entry, request: Request) -> Answered {
     let Found {
         endpoint,
         parameters,
-    } = match route::find(&path, method) {
+    } = match protocol_api::find(&path, method) {
         Ok(found) => found,
-        Err(answer) => return answer,
+        Err(error) => return route::not_found(&error, &path),
     };
     let held = parts.extensions.remove::<Held>();
     let shown = Shown {
@@ -181,6 +176,16 @@ async fn answer(entry: Entry, request: Request) -> Answered {
     };
     let answered = Box::pin(route::serve(&mut ask, endpoint)).await;
     answered.or_else(|error| ask.not_found(error))
+}
+
+/// The method in the API's terms; `None` is one of no operation.
+fn method(method: &Method) -> Option<protocol_api::Method> {
+    match *method {
+        Method::GET | Method::HEAD => Some(protocol_api::Method::Get),
+        Method::PUT | Method::POST => Some(protocol_api::Method::Put),
+        Method::DELETE => Some(protocol_api::Method::Delete),
+        _ => None,
+    }
 }
 
 /// The path's segments, split first and decoded then.

@@ -324,7 +324,8 @@ impl Ask {
     /// The time until the caller's token expires.
     pub(super) fn until_expiry(&self) -> Option<Duration> {
         let expires = self.gate.state.lock().asker.expires?;
-        Some(Duration::from_nanos(expires.0.saturating_sub(self.now().0)))
+        let left = expires.0.saturating_sub(self.now().0);
+        Some(Duration::from_nanos(u64::try_from(left).unwrap_or(0)))
     }
 
     /// Names the namespace of an object that only the handler finds, and judges the need there.

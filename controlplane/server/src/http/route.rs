@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use futures::future::BoxFuture;
-use protocol_api::{Body, Endpoint, Found, Method, NotFound, Support};
+use protocol_api::{Body, Endpoint, NotFound, Support};
 
 use super::ask::Ask;
 use super::body::BodyUse;
@@ -62,15 +62,14 @@ fn all() -> impl Iterator<Item = &'static (&'static str, Handler)> {
 static HANDLERS: LazyLock<HashMap<&'static str, Handler>> =
     LazyLock::new(|| all().copied().collect());
 
-/// The operation that `path` and `method` mean; `None` is a method of no operation.
+/// The answer to a request that means no operation: 405, 404, or a redirect from the root.
 ///
 /// # Errors
-/// 404 and 405 where they mean none; a redirect for the root.
-pub(super) fn find(path: &[String], method: Option<Method>) -> Result<Found, Answered> {
-    match protocol_api::find(path, method) {
-        Ok(found) => Ok(found),
-        Err(NotFound::Method { .. }) => Err(Err(HttpError::method())),
-        Err(NotFound::Path) => Err(beside(path)),
+/// 405 and 404.
+pub(super) fn not_found(error: &NotFound, path: &[String]) -> Answered {
+    match error {
+        NotFound::Method { .. } => Err(HttpError::method()),
+        NotFound::Path => beside(path),
     }
 }
 
