@@ -244,6 +244,11 @@ impl Gate {
     pub(super) fn rejected(&self) -> Option<Rejected> {
         self.rejected
     }
+
+    /// The address of the request's connection.
+    pub(super) fn address(&self) -> IpAddr {
+        self.shown.address.unwrap_or(NO_ADDRESS)
+    }
 }
 
 /// The result on one snapshot.
@@ -298,6 +303,16 @@ impl Ask {
     /// The caller.
     pub(super) fn caller(&self) -> Caller {
         self.gate.state.lock().asker.caller.clone()
+    }
+
+    /// The reason why the credential was refused, on a route that serves the caller all the same.
+    pub(super) fn rejected(&self) -> Option<&'static str> {
+        self.gate.rejected().map(Rejected::name)
+    }
+
+    /// The address of the request's connection.
+    pub(super) fn address(&self) -> IpAddr {
+        self.gate.address()
     }
 
     /// The accessor id of the caller's token; empty for other callers.

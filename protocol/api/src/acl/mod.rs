@@ -158,7 +158,7 @@ operations! {
     DeleteBindingRule { id } -> Written =
         delete("/v1/acl/binding-rule/{id}", MANAGEMENT).needs_access_control().not_built(NEXT);
     /// say who the caller is, how the request came, and what is left of its budgets
-    ReadWhoAmI {} -> WhoAmI = get("/v1/acl/whoami", PUBLIC).not_built(NEXT);
+    ReadWhoAmI {} -> WhoAmI = get("/v1/acl/whoami", PUBLIC);
     /// log in with a token of an identity provider
     Login {} (LoginRequest) -> Token = put("/v1/acl/login", PUBLIC)
         .needs_access_control()

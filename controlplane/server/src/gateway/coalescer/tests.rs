@@ -6,7 +6,7 @@ use controlplane_state::{Command, Outcome, SessionEpoch, Stamped, codec};
 use futures::poll;
 use protocol_model::{AllocId, ClientStatus, NodeId, UnixNanos};
 use protocol_wire::report::AllocReport;
-use protocol_wire::v1::UpdateClass;
+use protocol_wire::v1::{self, UpdateClass};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
