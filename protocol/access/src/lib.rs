@@ -26,7 +26,6 @@ pub mod names;
 pub mod need;
 pub mod oidc;
 pub mod policy;
-pub mod policy;
 mod requirement;
 mod unique_json;
 

@@ -140,7 +140,7 @@ impl Need {
             }
             Self::NodePool(_, capability) => match place.name {
                 Some(name) => Verdict::of(acl.node_pool(name, *capability)),
-                None => Verdict::Granted,
+                None => Verdict::of(acl.in_some_node_pool(*capability)),
             },
             Self::Node(level) => Verdict::of(acl.node(*level)),
             Self::Agent(level) => Verdict::of(acl.agent(*level)),

@@ -262,7 +262,10 @@ mod tests {
         assert_eq!(plan["parameters"][0]["name"], "id");
         let schema = &plan["requestBody"]["content"]["application/json"]["schema"];
         assert_eq!(schema["title"], "JobRequest");
-        assert_eq!(plan["security"], json!([{ "token": ["management"] }]));
+        assert_eq!(
+            plan["security"],
+            json!([{ "token": ["submit-job or plan-job"] }])
+        );
         let list = &document["paths"]["/v1/jobs"]["get"];
         let names = list["parameters"].as_array().unwrap().iter();
         let names: Vec<&str> = names.map(|it| it["name"].as_str().unwrap()).collect();

@@ -135,7 +135,7 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         parameters,
     } = match protocol_api::find(&path, method) {
         Ok(found) => found,
-        Err(error) => return route::not_found(&error, &path),
+        Err(error) => return route::not_found(&error, &path, &api.config),
     };
     let held = parts.extensions.remove::<Held>();
     let shown = Shown {

@@ -266,6 +266,9 @@ impl Attempt {
 
 impl Judged {
     fn check(&self, need: &Need) -> Result<(), HttpError> {
+        if *need == Need::Token && !self.asker.is_known() {
+            return Err(HttpError::permission_denied());
+        }
         match need.judge(&self.asker.acl, &self.place.place()) {
             Verdict::Granted => Ok(()),
             Verdict::Denied => Err(HttpError::permission_denied()),

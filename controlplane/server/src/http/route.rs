@@ -15,6 +15,7 @@ use super::{
     acl, actions, agent, alloc, client_alloc, client_fs, deployments, evals, fuzzy, job, jobs,
     metrics, namespaces, node_pools, nodes, operator, scaling, search, status,
 };
+use crate::config::Config;
 
 /// Answers one request.
 pub(super) type Handler = for<'a> fn(&'a mut Ask) -> BoxFuture<'a, Answered>;
@@ -66,8 +67,11 @@ static HANDLERS: LazyLock<HashMap<&'static str, Handler>> =
 ///
 /// # Errors
 /// 405 and 404.
-pub(super) fn not_found(error: &NotFound, path: &[String]) -> Answered {
+pub(super) fn not_found(error: &NotFound, path: &[String], config: &Config) -> Answered {
     match error {
+        NotFound::Method { other } if other.needs_access_control && !config.acl_enabled => {
+            Err(access_control_is_off())
+        }
         NotFound::Method { .. } => Err(HttpError::method()),
         NotFound::Path => beside(path),
     }
@@ -92,7 +96,7 @@ pub(super) fn body_use(endpoint: &Endpoint, bytes_max: usize) -> BodyUse {
 /// 400 or 501 where this server does not serve it; those of the handler.
 pub(super) async fn serve(ask: &mut Ask, endpoint: &Endpoint) -> Answered {
     if endpoint.needs_access_control && !ask.api.config.acl_enabled {
-        return Err(HttpError::bad_request("ACL support disabled"));
+        return Err(access_control_is_off());
     }
     if let Support::Absent(why) = endpoint.support {
         return Err(HttpError::not_built(why));
@@ -107,6 +111,10 @@ pub(super) async fn serve(ask: &mut Ask, endpoint: &Endpoint) -> Answered {
     Err(HttpError::internal(format!(
         "{name} did not name the object that it answers"
     )))
+}
+
+fn access_control_is_off() -> HttpError {
+    HttpError::bad_request("ACL support disabled")
 }
 
 /// What is not below `/v1`.
