@@ -1,8 +1,8 @@
 //! Budgets: how many requests a caller may make, and how many places it may occupy.
 //!
 //! ```text
-//! charge(kind, key, class, now) --> Ok | Refused{retry_after}      buckets: (kind, key) -> 3 classes
-//! enter(kind, key, place)       --> Ok | Refused, leave(..)        places:  (kind, key, place) -> n
+//! charge(kind, key, class, now) --> Ok | Refused{retry_after}   buckets: (kind, key) -> 3 classes
+//! enter(kind, key, place)       --> Ok | Refused, leave(..)     places:  (kind, key, place) -> n
 //! ```
 //!
 //! `now` is the time since any fixed origin of the caller's monotonic clock.
