@@ -50,6 +50,9 @@ pub(crate) enum Failure {
     /// A node pool's file with mistakes, all of them.
     #[error("the node pool file cannot be read:\n\n{0}")]
     PoolFile(protocol_jobspec::Diagnostics),
+    /// A namespace's file with mistakes, all of them.
+    #[error("the namespace file cannot be read:\n\n{0}")]
+    NamespaceFile(protocol_jobspec::Diagnostics),
     /// A job with mistakes, all of them, where its file makes them.
     #[error("the job is not valid:\n\n{0}")]
     Mistakes(protocol_jobspec::Diagnostics),

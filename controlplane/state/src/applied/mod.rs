@@ -3,6 +3,7 @@
 
 mod kind;
 mod launched;
+mod namespace;
 mod refusal;
 mod scale;
 mod signal;
@@ -15,6 +16,7 @@ use crate::record::SessionEpoch;
 use crate::tables::EvalSlot;
 pub use kind::KindChange;
 pub use launched::{LaunchField, LaunchResult, Launched};
+pub use namespace::{JobDenied, NamespaceHolds};
 pub use refusal::{NodeRejected, NodeRejection, Refusal, ShortOfCanaries};
 pub use scale::ScaleRefusal;
 pub use signal::Signal;

@@ -15,6 +15,7 @@ mod jobs;
 mod lease;
 mod liveness;
 mod multiregion;
+mod namespaces;
 mod node_evals;
 mod nodes;
 mod periodic;

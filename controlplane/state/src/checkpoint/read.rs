@@ -9,10 +9,9 @@ use super::error::RestoreError;
 use super::format::{AllocRow, Header, MetaRow, SpecRow, Tag};
 use super::records::{Unpacked, open, parse};
 use super::write::Section;
+use crate::namespace::Namespace;
 use crate::node_pool::NodePool;
-use crate::record::{
-    AclToken, DeploymentRecord, JobRecord, JobVersionRecord, Namespace, NodeRecord,
-};
+use crate::record::{AclToken, DeploymentRecord, JobRecord, JobVersionRecord, NodeRecord};
 use crate::state::State;
 use crate::tables::{AllocRecord, Table, Tables};
 

@@ -7,6 +7,7 @@
 mod children;
 mod evals;
 mod jobs;
+mod namespaces;
 mod networks;
 mod nodes;
 mod periodic;
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 pub use children::*;
 pub use evals::*;
 pub use jobs::*;
+pub use namespaces::DeletionRule;
 pub use networks::NETWORKS_LEVEL;
 pub use nodes::*;
 pub use periodic::*;
@@ -33,8 +35,9 @@ pub use plan::*;
 pub use scale::*;
 pub use tag::*;
 
+use crate::namespace::Namespace;
 use crate::node_pool::NodePool;
-use crate::record::{AclToken, Digest, Namespace, SchedulerConfig, SessionEpoch};
+use crate::record::{AclToken, Digest, SchedulerConfig, SessionEpoch};
 
 /// A command as it is written into the log.
 #[derive(Clone, PartialEq, Debug)]
@@ -178,8 +181,12 @@ pub enum Command {
     AclBootstrap { token: AclToken, reset_index: u64 },
     /// Creates or replaces a namespace.
     NamespaceUpsert { namespace: Namespace },
-    /// Removes an empty namespace.
-    NamespaceDelete { name: String },
+    /// Removes a namespace that holds nothing that the rule counts.
+    NamespaceDelete {
+        name: String,
+        #[serde(default, skip_serializing_if = "DeletionRule::is_first")]
+        rule: DeletionRule,
+    },
     /// Creates or replaces a node pool.
     NodePoolUpsert { pool: NodePool },
     /// Removes a node pool without nodes and without jobs that are not over.
@@ -194,7 +201,7 @@ pub enum Command {
 }
 
 /// The highest level of commands that this release reads from the log: see [`Command::level`].
-pub const COMMAND_LEVEL: u32 = 2;
+pub const COMMAND_LEVEL: u32 = 3;
 
 impl Command {
     /// The level of the first release that applies this command as it is: 1 for all that the first
@@ -230,10 +237,10 @@ impl Command {
             | Self::DeploymentPromote(_)
             | Self::DeploymentAllocHealth(_)
             | Self::AclBootstrap { .. }
-            | Self::NamespaceUpsert { .. }
-            | Self::NamespaceDelete { .. }
             | Self::SchedulerConfigSet { .. }
             | Self::GcCollect(_) => 1,
+            Self::NamespaceUpsert { namespace } => namespaces::upsert_level(namespace),
+            Self::NamespaceDelete { name: _, rule } => rule.level(),
             Self::JobDispatch(_)
             | Self::JobScale(_)
             | Self::JobTag(_)

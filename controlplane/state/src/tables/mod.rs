@@ -17,10 +17,11 @@ use protocol_model::{
 };
 
 use crate::columns::NodeColumns;
+use crate::namespace::Namespace;
 use crate::node_pool::NodePool;
 use crate::record::{
-    AclToken, ClusterMeta, DeploymentRecord, JobRecord, JobVersionRecord, Namespace, NodeRecord,
-    ReportMark, SchedulerConfig,
+    AclToken, ClusterMeta, DeploymentRecord, JobRecord, JobVersionRecord, NodeRecord, ReportMark,
+    SchedulerConfig,
 };
 use crate::restore::PendingRestore;
 pub(crate) use allocs::AllocTally;

@@ -270,8 +270,7 @@ fn settings_commands() -> Vec<(&'static str, Command)> {
         name: "team".to_owned(),
         description: "a team".to_owned(),
         meta: BTreeMap::new(),
-        create_index: 0,
-        modify_index: 0,
+        ..Namespace::default()
     };
     let config = SchedulerConfig {
         algorithm: SchedulerAlgorithm::Spread,
@@ -292,6 +291,7 @@ fn settings_commands() -> Vec<(&'static str, Command)> {
             "namespace_delete",
             Command::NamespaceDelete {
                 name: "team".to_owned(),
+                rule: DeletionRule::NoJobs,
             },
         ),
         (
@@ -385,6 +385,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         super::level_2::periodic(),
         super::level_2::drains(),
         super::level_2::pools(),
+        super::level_3::namespaces(),
     ]
     .concat()
 }
