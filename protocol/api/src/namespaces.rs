@@ -18,12 +18,12 @@ operations! {
     ReadNamespace { name } -> Namespace = get("/v1/namespace/{name}");
     /// create or change a namespace
     UpdateNamespace { name } (NamespaceRequest) -> Written = put("/v1/namespace/{name}");
-    /// delete a namespace that has no jobs that are not dead and no allocations that are not terminal
+    /// delete a namespace without live jobs and allocations
     DeleteNamespace { name } -> Written = delete("/v1/namespace/{name}");
 }
 
-/// The body of [`WriteNamespace`] and [`UpdateNamespace`]. It replaces the namespace: a field that is
-/// absent is empty from then on.
+/// The body of [`WriteNamespace`] and [`UpdateNamespace`]. It replaces the namespace: a field that
+/// is absent is empty from then on.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NamespaceRequest {
