@@ -20,6 +20,7 @@ mod jail;
 mod jobs;
 mod journal;
 mod keeper;
+mod keyring;
 mod messages;
 mod network;
 mod requests;
@@ -35,6 +36,7 @@ pub use jail::jail_frame;
 pub use jobs::{job_document, job_file};
 pub use journal::{journal, journal_file};
 pub use keeper::{keeper_packet, keeper_plan, keeper_record, keeper_state, keeper_stream};
+pub use keyring::{kek_file, sealed_value};
 pub use messages::wire_message;
 pub use network::{netlink_answer, nft_description};
 pub use requests::http_request;
@@ -64,12 +66,14 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("keeper_record", keeper_record),
     ("keeper_state", keeper_state),
     ("keeper_stream", keeper_stream),
+    ("kek_file", kek_file),
     ("log_entry", log_entry),
     ("log_history", log_history),
     ("log_outcome", log_outcome),
     ("log_segment", log_segment),
     ("netlink_answer", netlink_answer),
     ("nft_description", nft_description),
+    ("sealed_value", sealed_value),
     ("template", template),
     ("wire_message", wire_message),
 ];

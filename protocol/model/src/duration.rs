@@ -153,7 +153,10 @@ fn decimal(nanos: u128, unit: u128) -> String {
 }
 
 /// A duration as it may come in: `null`, nanoseconds, or Go's notation.
-struct Incoming;
+struct Incoming {
+    /// Whether the empty text means zero.
+    empty_is_zero: bool,
+}
 
 impl Visitor<'_> for Incoming {
     type Value = Duration;
@@ -203,6 +206,9 @@ impl Visitor<'_> for Incoming {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
+        if self.empty_is_zero && text.is_empty() {
+            return Ok(Duration::ZERO);
+        }
         parse_go(text).map_err(E::custom)
     }
 }
@@ -212,7 +218,11 @@ struct Present(Duration);
 
 impl<'de> Deserialize<'de> for Present {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Incoming).map(Self)
+        deserializer
+            .deserialize_any(Incoming {
+                empty_is_zero: false,
+            })
+            .map(Self)
     }
 }
 
@@ -262,6 +272,37 @@ pub mod ns_option {
     ) -> Result<Option<Duration>, D::Error> {
         let present = Option::<super::Present>::deserialize(deserializer)?;
         Ok(present.map(|present| present.0))
+    }
+}
+
+/// Serde form of a duration that the API writes as a text in Go's notation: `null` and the empty
+/// text are read as zero.
+pub mod text {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes Go's notation.
+    pub fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&super::format_go(*value))
+    }
+
+    /// Reads nanoseconds, Go's notation, the empty text, or `null`.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        let present = Option::<Incoming>::deserialize(deserializer)?;
+        Ok(present.map_or(Duration::ZERO, |present| present.0))
+    }
+
+    struct Incoming(Duration);
+
+    impl<'de> Deserialize<'de> for Incoming {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer
+                .deserialize_any(super::Incoming {
+                    empty_is_zero: true,
+                })
+                .map(Self)
+        }
     }
 }
 

@@ -80,7 +80,7 @@ pub mod rfc3339 {
 }
 
 /// Serde form of the API fields that are RFC 3339 texts and always there. Integer nanoseconds are
-/// read too.
+/// read too; `null` and the zero time of other clients are read as [`UnixNanos::ZERO`].
 pub mod rfc3339_always {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -100,10 +100,14 @@ pub mod rfc3339_always {
 
     /// Reads RFC 3339 or nanoseconds.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<UnixNanos, D::Error> {
-        let text = match Written::deserialize(deserializer)? {
-            Written::Nanos(nanos) => return Ok(UnixNanos(nanos)),
-            Written::Text(text) => text,
+        let text = match Option::<Written>::deserialize(deserializer)? {
+            None => return Ok(UnixNanos::ZERO),
+            Some(Written::Nanos(nanos)) => return Ok(UnixNanos(nanos)),
+            Some(Written::Text(text)) => text,
         };
+        if text.starts_with("0001-01-01T00:00:00") {
+            return Ok(UnixNanos::ZERO);
+        }
         let at: jiff::Timestamp = text.parse().map_err(serde::de::Error::custom)?;
         let nanos = i64::try_from(at.as_nanosecond()).map_err(serde::de::Error::custom)?;
         Ok(UnixNanos(nanos))

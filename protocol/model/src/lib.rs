@@ -15,6 +15,8 @@
 
 // The runtime part: what the cluster makes of a job.
 mod alloc;
+mod auth_method;
+mod binding_rule;
 mod deployment;
 mod eval;
 mod file_info;
@@ -31,6 +33,8 @@ mod shown_states;
 mod task_state;
 
 pub use alloc::*;
+pub use auth_method::*;
+pub use binding_rule::*;
 pub use deployment::*;
 pub use eval::*;
 pub use file_info::FileInfo;

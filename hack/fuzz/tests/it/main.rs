@@ -218,6 +218,8 @@ targets! {
     no_record_upsets_the_next_keeper: keeper_record, seeds::records(), &[];
     no_state_upsets_the_next_build: keeper_state, seeds::states(), &[];
     no_file_upsets_the_stream_reader: keeper_stream, seeds::streams(), &[];
+    no_text_upsets_the_reader_of_keks: kek_file, seeds::kek_files(), &[];
+    no_bytes_upset_sealed_values: sealed_value, seeds::sealed_values(), &[];
     no_record_upsets_the_journal: journal, seeds::journals(), JSON;
     no_file_upsets_the_journal: journal_file, seeds::journal_files(), &[];
     no_datagram_upsets_netlink: netlink_answer, seeds::netlink_answers(), &[];

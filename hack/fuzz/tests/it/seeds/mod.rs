@@ -55,6 +55,16 @@ pub(crate) fn files(folder: &str, prefix: &str) -> Vec<(String, Vec<u8>)> {
     files
 }
 
+/// The frozen KEK file.
+pub(crate) fn kek_files() -> Vec<Vec<u8>> {
+    bytes_of(files("controlplane/keyring/tests/golden/v1", "kek_file"))
+}
+
+/// A frozen sealed value of each purpose.
+pub(crate) fn sealed_values() -> Vec<Vec<u8>> {
+    bytes_of(files("controlplane/keyring/tests/golden/v1", "sealed_"))
+}
+
 fn bytes_of(files: Vec<(String, Vec<u8>)>) -> Vec<Vec<u8>> {
     files.into_iter().map(|(_, bytes)| bytes).collect()
 }

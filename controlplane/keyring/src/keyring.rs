@@ -1,0 +1,186 @@
+//! The keyring of one server: the KEKs that it has, the root keys that the state names, and of
+//! these the ones that it could unwrap. Clones share everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad};
+use parking_lot::RwLock;
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+use crate::error::KeyringError;
+use crate::kek::{Kek, KekId};
+use crate::purpose::Purpose;
+use crate::root_key::RootKey;
+use crate::sealed::{Nonce, SEAL_BYTES_MAX, Sealed};
+use crate::wrapped::WrappedRootKey;
+
+/// The root keys of the state, as one entry of the log left them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RootKeys {
+    /// All of them, wrapped.
+    pub wrapped: Vec<WrappedRootKey>,
+    /// The one that seals; `None` where there is none yet.
+    pub active: Option<Uuid>,
+}
+
+/// See the top of this file.
+#[derive(Clone, Default)]
+pub struct Keyring {
+    inner: Arc<RwLock<Inner>>,
+}
+
+#[derive(Default)]
+struct Inner {
+    keks: BTreeMap<KekId, Kek>,
+    active: Option<Uuid>,
+    keys: BTreeMap<Uuid, Slot>,
+}
+
+/// A root key of the state.
+struct Slot {
+    wrapped: WrappedRootKey,
+    opened: Result<Arc<RootKey>, KeyringError>,
+}
+
+impl Keyring {
+    /// Adds a KEK, and unwraps the root keys that waited for it.
+    pub fn add_kek(&self, kek: Kek) {
+        let mut inner = self.inner.write();
+        for slot in inner.keys.values_mut() {
+            if slot.wrapped.kek == kek.id() && slot.opened.is_err() {
+                slot.opened = slot.wrapped.unwrap_with(&kek).map(Arc::new);
+            }
+        }
+        inner.keks.insert(kek.id(), kek);
+    }
+
+    /// Takes over the root keys of the state. One that is unwrapped already stays so; those that
+    /// are gone from the state are dropped.
+    pub fn set_root_keys(&self, keys: RootKeys) {
+        let mut inner = self.inner.write();
+        let mut before = std::mem::take(&mut inner.keys);
+        for wrapped in keys.wrapped {
+            let slot = match before.remove(&wrapped.key) {
+                Some(slot) if slot.wrapped == wrapped && slot.opened.is_ok() => slot,
+                _ => {
+                    let missing = KeyringError::Missing { kek: wrapped.kek };
+                    let kek = inner.keks.get(&wrapped.kek).ok_or(missing);
+                    let opened = kek.and_then(|kek| wrapped.unwrap_with(kek));
+                    Slot {
+                        opened: opened.map(Arc::new),
+                        wrapped,
+                    }
+                }
+            };
+            inner.keys.insert(slot.wrapped.key, slot);
+        }
+        inner.active = keys.active;
+    }
+
+    /// Seals `bytes` with the active root key. They open only with the same purpose and `aad`,
+    /// which names the place that the value belongs to. `nonce` is a fresh one.
+    ///
+    /// # Errors
+    /// See [`KeyringError`].
+    pub fn seal(
+        &self,
+        purpose: Purpose,
+        aad: &[u8],
+        bytes: &[u8],
+        nonce: Nonce,
+    ) -> Result<Sealed, KeyringError> {
+        if bytes.len() > SEAL_BYTES_MAX {
+            return Err(KeyringError::TooLarge { bytes: bytes.len() });
+        }
+        let active = self.inner.read().active;
+        let id = active.ok_or(KeyringError::NoRootKey)?;
+        let key = self.root_key(id)?;
+        // Sealed in place, so that the allocation that held the clear bytes is the result.
+        let mut sealed = Vec::with_capacity(bytes.len() + AES_256_GCM.tag_len());
+        sealed.extend_from_slice(bytes);
+        key.sealing(purpose)
+            .seal_in_place_append_tag((&nonce).into(), Aad::from(aad), &mut sealed)
+            .expect("the value is shorter than AES-256-GCM's limit");
+        Ok(Sealed {
+            key: id,
+            nonce,
+            bytes: sealed,
+        })
+    }
+
+    /// Opens what [`Self::seal`] made with the same purpose and `aad`.
+    ///
+    /// # Errors
+    /// See [`KeyringError`].
+    pub fn open(
+        &self,
+        purpose: Purpose,
+        aad: &[u8],
+        sealed: &Sealed,
+    ) -> Result<Zeroizing<Vec<u8>>, KeyringError> {
+        let Sealed {
+            key: id,
+            nonce,
+            bytes,
+        } = sealed;
+        let key = self.root_key(*id)?;
+        let mut opened = Zeroizing::new(bytes.clone());
+        let length = key
+            .sealing(purpose)
+            .open_in_place(nonce.into(), Aad::from(aad), &mut opened)
+            .map_err(|_| KeyringError::Damaged { key: *id })?
+            .len();
+        opened.truncate(length);
+        Ok(opened)
+    }
+
+    /// Why nothing can be sealed here; `None` where it can.
+    pub fn trouble(&self) -> Option<KeyringError> {
+        let active = self.inner.read().active;
+        let usable = active.ok_or(KeyringError::NoRootKey);
+        usable.and_then(|id| self.root_key(id)).err()
+    }
+
+    /// The id of the root key that seals, and of the KEK that wraps it; `None` before the first.
+    pub fn active(&self) -> Option<(Uuid, KekId)> {
+        let inner = self.inner.read();
+        let slot = inner.active.and_then(|id| inner.keys.get(&id))?;
+        Some((slot.wrapped.key, slot.wrapped.kek))
+    }
+
+    /// The KEKs that root keys of the state need and this server lacks.
+    pub fn missing_keks(&self) -> BTreeSet<KekId> {
+        let inner = self.inner.read();
+        let needed = inner.keys.values().map(|slot| slot.wrapped.kek);
+        needed.filter(|id| !inner.keks.contains_key(id)).collect()
+    }
+
+    /// The ids of the KEKs that this server has, the lowest first.
+    pub fn keks(&self) -> Vec<KekId> {
+        self.inner.read().keks.keys().copied().collect()
+    }
+
+    /// A KEK that this server has.
+    pub fn kek(&self, id: KekId) -> Option<Kek> {
+        self.inner.read().keks.get(&id).cloned()
+    }
+
+    fn root_key(&self, id: Uuid) -> Result<Arc<RootKey>, KeyringError> {
+        let inner = self.inner.read();
+        let slot = inner.keys.get(&id);
+        let slot = slot.ok_or(KeyringError::UnknownKey { key: id })?;
+        slot.opened.clone()
+    }
+}
+
+impl fmt::Debug for Keyring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Keyring");
+        shown.field("keks", &self.keks());
+        shown.field("active", &self.active());
+        shown.finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,117 @@
+//! Sealed values: bytes that only the holder of a root key can read, and only in their place.
+
+use aws_lc_rs::aead::{AES_256_GCM, NONCE_LEN};
+use aws_lc_rs::rand;
+use uuid::Uuid;
+
+/// A nonce of AES-256-GCM. Two values under one key must never share one, so the proposer of a
+/// command takes a [`fresh_nonce`] for each.
+pub type Nonce = [u8; NONCE_LEN];
+
+/// The largest value that is sealed, bytes.
+pub const SEAL_BYTES_MAX: usize = 1 << 20;
+
+/// A new random nonce.
+///
+/// # Panics
+/// When the operating system has no random bytes, which Linux excludes after boot.
+pub fn fresh_nonce() -> Nonce {
+    let mut nonce = Nonce::default();
+    rand::fill(&mut nonce).expect("the operating system gives random bytes");
+    nonce
+}
+
+/// A sealed value. Nothing in it is secret.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sealed {
+    /// The root key that opens it.
+    pub key: Uuid,
+    /// The nonce that it was sealed with.
+    pub nonce: Nonce,
+    /// The ciphertext and its tag of 16 bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Why bytes are no sealed value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SealedError {
+    /// Shorter than an empty value.
+    #[error("{0} bytes are too few for a sealed value")]
+    TooShort(usize),
+    /// Longer than the largest value.
+    #[error("{0} bytes are too many for a sealed value")]
+    TooLong(usize),
+    /// A later release wrote it.
+    #[error("format {0} of sealed values is not known to this release")]
+    Format(u8),
+}
+
+/// The first byte of an encoded value.
+const FORMAT: u8 = 1;
+const HEAD_BYTES: usize = 1 + size_of::<Uuid>() + NONCE_LEN;
+
+impl Sealed {
+    /// The value in one piece, format 1: `1 | root key id (16) | nonce (12) | ciphertext and tag`.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let Self { key, nonce, bytes } = self;
+        let mut all = Vec::with_capacity(HEAD_BYTES + bytes.len());
+        all.push(FORMAT);
+        all.extend_from_slice(key.as_bytes());
+        all.extend_from_slice(nonce);
+        all.extend_from_slice(bytes);
+        all
+    }
+
+    /// Reads what [`Self::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// When the length cannot be right, or the format is unknown.
+    pub fn from_bytes(all: &[u8]) -> Result<Self, SealedError> {
+        let tag = AES_256_GCM.tag_len();
+        if all.len() < HEAD_BYTES + tag {
+            return Err(SealedError::TooShort(all.len()));
+        }
+        if all.len() > HEAD_BYTES + tag + SEAL_BYTES_MAX {
+            return Err(SealedError::TooLong(all.len()));
+        }
+        if all[0] != FORMAT {
+            return Err(SealedError::Format(all[0]));
+        }
+        let (head, bytes) = all.split_at(HEAD_BYTES);
+        let (key, nonce) = head[1..].split_at(size_of::<Uuid>());
+        let too_short = SealedError::TooShort(all.len());
+        Ok(Self {
+            key: Uuid::from_slice(key).map_err(|_| too_short)?,
+            nonce: nonce.try_into().map_err(|_| too_short)?,
+            bytes: bytes.to_vec(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_value_survives_its_bytes() {
+        let sealed = Sealed {
+            key: Uuid::from_bytes([7; 16]),
+            nonce: fresh_nonce(),
+            bytes: vec![9; 20],
+        };
+        assert_eq!(Sealed::from_bytes(&sealed.to_bytes()), Ok(sealed));
+    }
+
+    #[test]
+    fn other_lengths_and_formats_are_refused() {
+        let short = vec![1; HEAD_BYTES + 15];
+        assert_eq!(Sealed::from_bytes(&short), Err(SealedError::TooShort(44)));
+        let long = vec![1; HEAD_BYTES + 16 + SEAL_BYTES_MAX + 1];
+        assert_eq!(
+            Sealed::from_bytes(&long),
+            Err(SealedError::TooLong(long.len()))
+        );
+        let later = vec![2; HEAD_BYTES + 16];
+        assert_eq!(Sealed::from_bytes(&later), Err(SealedError::Format(2)));
+    }
+}
