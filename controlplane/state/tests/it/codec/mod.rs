@@ -1,9 +1,8 @@
 //! The log's bytes: frozen, and refused where they make no sense.
 //!
-//! `tests/golden/v1/NAME.bin` is what release 1 writes, `v3` has the commands of level 2, `v4` those
-//! of level 3. A test
-//! that fails here means that servers of two releases would not understand each other: change the
-//! format's version, keep the old files, and read both.
+//! `tests/golden/v1/NAME.bin` is what release 1 writes, `v3` has the commands of level 2, `v4`
+//! those of level 3. A test that fails here means that servers of two releases would not
+//! understand each other: change the format's version, keep the old files, and read both.
 
 mod eval_deletes;
 mod level_2;
