@@ -4,6 +4,7 @@
 //! Everything that is not a function of the state arrives here: the time, the seed of the ids that
 //! `apply` may need, hashes of secrets. Whoever proposes a command fills them in.
 
+mod access;
 mod children;
 mod evals;
 mod jobs;
@@ -24,6 +25,7 @@ use protocol_model::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use access::*;
 pub use children::*;
 pub use evals::*;
 pub use jobs::*;
@@ -35,9 +37,10 @@ pub use plan::*;
 pub use scale::*;
 pub use tag::*;
 
+use crate::access::AclToken;
 use crate::namespace::Namespace;
 use crate::node_pool::NodePool;
-use crate::record::{AclToken, Digest, SchedulerConfig, SessionEpoch};
+use crate::record::{Digest, SchedulerConfig, SessionEpoch};
 
 /// A command as it is written into the log.
 #[derive(Clone, PartialEq, Debug)]
@@ -179,6 +182,8 @@ pub enum Command {
     DeploymentAllocHealth(Box<DeploymentAllocHealth>),
     /// The first management token of a cluster.
     AclBootstrap { token: AclToken, reset_index: u64 },
+    /// Changes access control: tokens, policies, roles, logins, root keys.
+    Access(AccessCommand),
     /// Creates or replaces a namespace.
     NamespaceUpsert { namespace: Namespace },
     /// Removes a namespace that holds nothing that the rule counts.
@@ -236,7 +241,6 @@ impl Command {
             | Self::DeploymentStatus(_)
             | Self::DeploymentPromote(_)
             | Self::DeploymentAllocHealth(_)
-            | Self::AclBootstrap { .. }
             | Self::SchedulerConfigSet { .. }
             | Self::GcCollect(_) => 1,
             Self::NamespaceUpsert { namespace } => namespaces::upsert_level(namespace),
@@ -251,6 +255,9 @@ impl Command {
             | Self::NodeDrainComplete { .. }
             | Self::NodePoolUpsert { .. }
             | Self::NodePoolDelete { .. } => 2,
+            // An older release would drop the new fields, and differ.
+            Self::AclBootstrap { token, .. } if token.is_of_first_release() => 1,
+            Self::AclBootstrap { .. } | Self::Access(_) => ACCESS_LEVEL,
         }
     }
 }

@@ -23,10 +23,10 @@ use controlplane_state::command::{
     NodeBatch, NodeDrainSet, NodeSynced, PlanApply, Preempted, PromoteGroups, Purge, Unaccepted,
 };
 use controlplane_state::{
-    AclToken, AclTokenKind, Applied, BatchRejected, BatchResult, Collected, Command, Digest,
-    ItemResult, KindChange, MissedResult, Namespace, NodePool, NodeRejected, NodeRejection,
+    AccessRefusal, AclToken, AclTokenKind, Applied, BatchRejected, BatchResult, Collected, Command,
+    Digest, ItemResult, KindChange, MissedResult, Namespace, NodePool, NodeRejected, NodeRejection,
     Outcome, PoolScheduler, Refusal, SchedulerAlgorithm, SchedulerConfig, SessionEpoch, Stamped,
-    UpdateClass, Welcome, WelcomeKind,
+    TokenFault, UpdateClass, Welcome, WelcomeKind,
 };
 use prost::Message as _;
 use protocol_model::{
@@ -276,6 +276,13 @@ fn outcomes_reach_the_server_that_forwarded() {
         Outcome::Updates(vec![result]),
         Outcome::Missed(vec![missed]),
         Outcome::Evaluated(vec![EvalId::from_u128(3)]),
+        Outcome::OneTimeTokenExchanged {
+            accessor_id: "a".to_owned(),
+        },
+        Outcome::Refused(Refusal::Access(AccessRefusal::InvalidToken {
+            number: 1,
+            fault: TokenFault::TooManyLinks { found: 300 },
+        })),
         Outcome::Collected(Collected {
             evals: 1,
             ..Collected::default()
