@@ -88,6 +88,8 @@ fn run(arguments: &[&str]) -> (i32, String, String, Vec<String>) {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text);
     write("rules.hcl", "namespace \"default\" { policy = \"read\" }\n").expect("written");
+    let wrong = "namespace \"default\" {\n  capabilities = [\"fly\"]\n}\nnode_poo \"a\" {}\n";
+    write("wrong.hcl", wrong).expect("written");
     write("secret", &format!("{ID}\n")).expect("written");
     write(
         "config.json",
@@ -337,6 +339,20 @@ fn auth_method_config_is_a_text_or_a_file() {
     assert!(err.contains("-config is no configuration"), "{err}");
     let (_, _, err, _) = run(&create);
     assert!(err.contains("BoundAudiences is empty"), "{err}");
+}
+
+#[test]
+fn policy_validate_names_every_mistake_and_asks_no_server() {
+    let (code, out, _, asked) = run(&["policy", "validate", "rules.hcl"]);
+    assert_eq!((code, out.as_str()), (0, "rules.hcl is a valid policy\n"));
+    assert_eq!(asked, Vec::<String>::new());
+    let (code, _, err, _) = run(&["policy", "validate", "wrong.hcl"]);
+    assert_eq!(code, 1);
+    let first = "wrong.hcl:2:19: Invalid namespace capability 'fly'";
+    assert!(
+        err.contains(first) && err.contains("wrong.hcl:4:1: "),
+        "{err}"
+    );
 }
 
 #[test]

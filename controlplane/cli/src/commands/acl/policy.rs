@@ -28,6 +28,8 @@ pub(crate) enum PolicyCommand {
     /// List the policies of one's own token and its roles
     #[command(name = "self")]
     Own(Json),
+    /// Find the mistakes of a policy's file, without a server
+    Validate(Validate),
 }
 
 #[derive(Args, Debug)]
@@ -68,32 +70,45 @@ pub(crate) struct Info {
     json: Json,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct Validate {
+    /// A file with rules, HCL or JSON; - reads them from stdin
+    #[arg(value_name = "FILE")]
+    path: PathBuf,
+}
+
 impl PolicyCommand {
     pub(super) async fn run(self, session: &Session) -> Result<(), Failure> {
-        let client = session.client()?;
         let query = Query::new();
         match self {
             Self::Apply(apply) => apply.run(session).await,
+            Self::Validate(validate) => validate.run(session),
             Self::Delete(Name { name }) => {
                 let delete = DeletePolicy { name: &name };
-                client.call(&delete, &query).await?;
+                session.client()?.call(&delete, &query).await?;
                 let text = format!("Successfully deleted {name} policy!");
                 session.out.data(&text)
             }
             Self::Info(Info { name, json }) => {
                 let read = (&ReadPolicy { name: &name }, &query);
                 let render = |it: Policy| policy::one(&it);
-                session.show(&client, read, json.form(), render).await
+                session
+                    .show(&session.client()?, read, json.form(), render)
+                    .await
             }
             Self::List(json) => {
                 let render = |all: Vec<PolicyStub>| policy::list(&all);
                 let list = (&ListPolicies, &query);
-                session.show(&client, list, json.form(), render).await
+                session
+                    .show(&session.client()?, list, json.form(), render)
+                    .await
             }
             Self::Own(json) => {
                 let render = |all: Vec<PolicyStub>| policy::own(&all);
                 let list = (&OwnPolicies, &query);
-                session.show(&client, list, json.form(), render).await
+                session
+                    .show(&session.client()?, list, json.form(), render)
+                    .await
             }
         }
     }
@@ -133,5 +148,23 @@ impl Apply {
             )),
             None => Ok(None),
         }
+    }
+}
+
+impl Validate {
+    /// Prints every mistake with its place, as compilers do.
+    fn run(&self, session: &Session) -> Result<(), Failure> {
+        let (name, text) = file_or_stdin(&self.path)?;
+        let Err(errors) = protocol_access::Policy::parse(&text) else {
+            return session.out.data(&format!("{name} is a valid policy"));
+        };
+        let place = |it: &protocol_access::PolicyError| {
+            format!("{name}:{}:{}: {}", it.line, it.column, it.message)
+        };
+        let mut lines: Vec<String> = errors.list().iter().map(place).collect();
+        if errors.omitted() > 0 {
+            lines.push(format!("and {} more", errors.omitted()));
+        }
+        Err(Failure::PolicyFile(lines.join("\n")))
     }
 }
