@@ -16,6 +16,7 @@
 //! Nothing here reads a clock, draws an id, or does I/O. Time and the seed of ids come with the
 //! command; equal logs make equal states.
 
+mod access;
 mod applied;
 mod apply;
 pub mod checkpoint;
@@ -28,6 +29,7 @@ mod drain;
 pub mod fit;
 pub mod invariants;
 mod names;
+mod namespace;
 pub mod news;
 mod node_pool;
 mod prefix;
@@ -41,6 +43,7 @@ mod tables;
 mod usage;
 pub mod watch;
 
+pub use access::*;
 pub use applied::*;
 pub use apply::{
     EvalsFound, HelloAnswer, LeaseEnd, WindowEnd, covers, datacenter_matches, left_a_gap,
@@ -51,6 +54,7 @@ pub use columns::{NodeColumns, NodeRow, Readiness};
 pub use command::{COMMAND_LEVEL, Command, Stamped};
 pub use drain::Departure;
 pub use names::NameId;
+pub use namespace::{NAMESPACE_NAME_LEN_MAX, Namespace, NamespaceCapabilities, NamespaceNodePools};
 pub use node_pool::{NodePool, POOL_ALL, POOL_DEFAULT, POOL_NAME_LEN_MAX, PoolScheduler};
 pub use prefix::IdPrefix;
 pub use protocol_wire::v1::{ItemResult, UpdateClass};

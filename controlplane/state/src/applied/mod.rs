@@ -1,8 +1,10 @@
 //! What a command did: the outcome that its proposer waits for, and the signals that tell the
 //! leader's parts what to look at.
 
+mod access;
 mod kind;
 mod launched;
+mod namespace;
 mod refusal;
 mod scale;
 mod signal;
@@ -13,8 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::SessionEpoch;
 use crate::tables::EvalSlot;
+pub use access::{AccessRefusal, AccessRows};
 pub use kind::KindChange;
 pub use launched::{LaunchField, LaunchResult, Launched};
+pub use namespace::{JobDenied, NamespaceHolds};
 pub use refusal::{NodeRejected, NodeRejection, Refusal, ShortOfCanaries};
 pub use scale::ScaleRefusal;
 pub use signal::Signal;
@@ -83,6 +87,11 @@ pub enum Outcome {
     Collected(Collected),
     /// The result of an operator's deletion of evaluations.
     EvalsDeleted(EvalsDeleted),
+    /// A one-time token was used up.
+    OneTimeTokenExchanged {
+        /// The access token that it stood for.
+        accessor_id: String,
+    },
 }
 
 /// The evaluations that one entry deleted, of those that an operator chose.

@@ -2,6 +2,7 @@
 //! takes the draft over when the transition succeeded, and drops it otherwise.
 
 mod acceptance;
+mod access;
 mod allocs;
 mod children;
 mod cluster;
@@ -15,6 +16,7 @@ mod jobs;
 mod lease;
 mod liveness;
 mod multiregion;
+mod namespaces;
 mod node_evals;
 mod nodes;
 mod periodic;

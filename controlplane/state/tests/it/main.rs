@@ -1,6 +1,7 @@
 //! The state machine as its users see it.
 
 mod acceptance;
+mod access;
 mod checkpoints;
 mod children;
 mod codec;
@@ -12,6 +13,7 @@ mod harness;
 mod jobs;
 mod leases;
 mod multiregion;
+mod namespaces;
 mod periodic;
 mod plans;
 mod pools;

@@ -4,6 +4,7 @@ mod budgets;
 mod capabilities;
 mod corpus;
 mod errors;
+mod login;
 mod rights;
 
 use std::path::PathBuf;

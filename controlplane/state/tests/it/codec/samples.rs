@@ -262,6 +262,12 @@ fn settings_commands() -> Vec<(&'static str, Command)> {
         secret_hash: Digest([9; 32]),
         name: "Bootstrap Token".to_owned(),
         kind: AclTokenKind::Management,
+        sealed: None,
+        policies: Vec::new(),
+        roles: Vec::new(),
+        global: true,
+        expiration: None,
+        ttl: None,
         create_time: UnixNanos(1),
         create_index: 0,
         modify_index: 0,
@@ -270,8 +276,7 @@ fn settings_commands() -> Vec<(&'static str, Command)> {
         name: "team".to_owned(),
         description: "a team".to_owned(),
         meta: BTreeMap::new(),
-        create_index: 0,
-        modify_index: 0,
+        ..Namespace::default()
     };
     let config = SchedulerConfig {
         algorithm: SchedulerAlgorithm::Spread,
@@ -292,6 +297,7 @@ fn settings_commands() -> Vec<(&'static str, Command)> {
             "namespace_delete",
             Command::NamespaceDelete {
                 name: "team".to_owned(),
+                rule: DeletionRule::NoJobs,
             },
         ),
         (
@@ -385,6 +391,8 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         super::level_2::periodic(),
         super::level_2::drains(),
         super::level_2::pools(),
+        super::level_3::namespaces(),
+        crate::access::commands(),
     ]
     .concat()
 }
