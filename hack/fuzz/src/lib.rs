@@ -12,6 +12,7 @@
 //!
 //! Input: bytes. Output: a verdict, or a panic that is a bug in the decoder.
 
+mod access;
 mod artifacts;
 mod checkpoints;
 mod entries;
@@ -21,6 +22,7 @@ mod jobs;
 mod journal;
 mod keeper;
 mod keyring;
+mod logins;
 mod messages;
 mod network;
 mod requests;
@@ -28,6 +30,7 @@ mod segment;
 mod templates;
 mod verdict;
 
+pub use access::acl_policy;
 pub use artifacts::{artifact_source, artifact_tar, artifact_zip};
 pub use checkpoints::{checkpoint, checkpoint_records};
 pub use entries::{log_entry, log_history, log_outcome};
@@ -37,6 +40,7 @@ pub use jobs::{job_document, job_file};
 pub use journal::{journal, journal_file};
 pub use keeper::{keeper_packet, keeper_plan, keeper_record, keeper_state, keeper_stream};
 pub use keyring::{kek_file, sealed_value};
+pub use logins::{discovery_document, key_set, login_token, pending_login, token_answer};
 pub use messages::wire_message;
 pub use network::{netlink_answer, nft_description};
 pub use requests::http_request;
@@ -49,11 +53,13 @@ pub type Target = fn(&[u8]) -> Verdict;
 
 /// Every target by its name, which is also the name of its wrapper in `libfuzzer/`.
 pub const TARGETS: &[(&str, Target)] = &[
+    ("acl_policy", acl_policy),
     ("artifact_source", artifact_source),
     ("artifact_tar", artifact_tar),
     ("artifact_zip", artifact_zip),
     ("checkpoint", checkpoint),
     ("checkpoint_records", checkpoint_records),
+    ("discovery_document", discovery_document),
     ("frame", frame),
     ("http_request", http_request),
     ("jail_frame", jail_frame),
@@ -67,13 +73,17 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("keeper_state", keeper_state),
     ("keeper_stream", keeper_stream),
     ("kek_file", kek_file),
+    ("key_set", key_set),
     ("log_entry", log_entry),
     ("log_history", log_history),
     ("log_outcome", log_outcome),
     ("log_segment", log_segment),
+    ("login_token", login_token),
     ("netlink_answer", netlink_answer),
     ("nft_description", nft_description),
+    ("pending_login", pending_login),
     ("sealed_value", sealed_value),
     ("template", template),
+    ("token_answer", token_answer),
     ("wire_message", wire_message),
 ];

@@ -1,8 +1,10 @@
 //! Capabilities, policies and compiled rights, through the crate's public functions.
 
+mod budgets;
 mod capabilities;
 mod corpus;
 mod errors;
+mod login;
 mod rights;
 
 use std::path::PathBuf;

@@ -1,12 +1,12 @@
 //! The log's bytes: frozen, and refused where they make no sense.
 //!
 //! `tests/golden/v1/NAME.bin` is what release 1 writes, `v3` has the commands of level 2, `v4`
-//! those of level 3. A test
-//! that fails here means that servers of two releases would not understand each other: change the
-//! format's version, keep the old files, and read both.
+//! those of level 3. A test that fails here means that servers of two releases would not
+//! understand each other: change the format's version, keep the old files, and read both.
 
 mod eval_deletes;
 mod level_2;
+mod level_3;
 mod samples;
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use controlplane_state::codec::{
     DecodeError, LOG_FORMAT, decode, decode_applied, encode, encode_applied,
 };
 use controlplane_state::command::{
-    AllocChange, Change, DeploymentAllocHealth, DeploymentChange, DeploymentPromote,
+    AllocChange, Change, DeletionRule, DeploymentAllocHealth, DeploymentChange, DeploymentPromote,
     DeploymentStatusUpdate, DrainMark, DrainMarks, GcCollect, JobDeregister, JobRegister,
     NodeBatch, NodeDrainSet, NodeSynced, PlanApply, Preempted, PromoteGroups, Purge, Unaccepted,
 };

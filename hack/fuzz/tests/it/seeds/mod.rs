@@ -19,7 +19,7 @@ pub(crate) use network::{netlink_answers, nft_descriptions};
 pub(crate) use node::{
     jail_frames, journal_files, journals, packets, plans, records, states, streams,
 };
-pub(crate) use users::{job_documents, job_files, requests, templates};
+pub(crate) use users::{acl_policies, job_documents, job_files, requests, templates};
 
 use std::path::{Path, PathBuf};
 
@@ -58,6 +58,31 @@ pub(crate) fn files(folder: &str, prefix: &str) -> Vec<(String, Vec<u8>)> {
 /// The frozen KEK file.
 pub(crate) fn kek_files() -> Vec<Vec<u8>> {
     bytes_of(files("controlplane/keyring/tests/golden/v1", "kek_file"))
+}
+
+/// Tokens of identity providers.
+pub(crate) fn login_tokens() -> Vec<Vec<u8>> {
+    bytes_of(files("hack/fuzz/seeds", "login-token-"))
+}
+
+/// Key sets of identity providers.
+pub(crate) fn key_sets() -> Vec<Vec<u8>> {
+    bytes_of(files("hack/fuzz/seeds", "login-keys-"))
+}
+
+/// Discovery documents of identity providers.
+pub(crate) fn discoveries() -> Vec<Vec<u8>> {
+    bytes_of(files("hack/fuzz/seeds", "login-discovery-"))
+}
+
+/// Answers of token endpoints.
+pub(crate) fn token_answers() -> Vec<Vec<u8>> {
+    bytes_of(files("hack/fuzz/seeds", "login-answer-"))
+}
+
+/// The frozen state of a login.
+pub(crate) fn pending_logins() -> Vec<Vec<u8>> {
+    bytes_of(files("protocol/access/tests/frozen", "pending_login_"))
 }
 
 /// A frozen sealed value of each purpose.
