@@ -1,14 +1,17 @@
-//! Access control decided: which rights the policies of a caller give.
+//! Access control decided: which rights the policies of a caller give, and how much it may ask.
 //!
 //! ```text
 //! document --policy--> Policy --acl--> Acl <-- questions of routes
+//!                      request, now --budget--> taken, or when to try again
 //! ```
 //!
 //! - [`capability`]: the rights that a policy can name, one enum per kind of object, with the
 //!   levels (`policy = "write"`) that stand for several of them.
 //! - [`policy`]: the rules of one document.
 //! - [`names`]: names and descriptions of policies, roles and tokens.
+//! - [`need`]: the rights that a route asks, as data, and the verdict on them.
 //! - [`acl`]: the policies of a caller compiled, and the questions that routes ask.
+//! - [`budget`]: how many requests a caller may make, and how many places it may occupy.
 //! - [`method`]: auth methods: which are stored, their secrets, the names of their tokens.
 //! - [`jwt`], [`jwks`]: signed tokens and the keys that verify them.
 //! - [`claims`], [`binding`]: what a login says about its user, and the rights that follow.
@@ -16,14 +19,17 @@
 
 pub mod acl;
 pub mod binding;
+pub mod budget;
 pub mod capability;
 pub mod claims;
 pub mod jwks;
 pub mod jwt;
 pub mod method;
 pub mod names;
+pub mod need;
 pub mod oidc;
 pub mod policy;
+mod requirement;
 mod unique_json;
 
 pub use self::acl::Acl;
@@ -33,3 +39,4 @@ pub use self::capability::{
     SentinelCapability, VariableCapability,
 };
 pub use self::policy::{Policy, PolicyError, PolicyErrors};
+pub use self::requirement::Requirement;

@@ -1,5 +1,6 @@
 //! Answers of the API as text. Everything here is a function: values in, text out.
 
+pub(crate) mod acl;
 pub(crate) mod alloc;
 pub(crate) mod children;
 pub(crate) mod columns;
@@ -7,6 +8,7 @@ pub(crate) mod deployment;
 pub(crate) mod diff;
 pub(crate) mod eval;
 pub(crate) mod job;
+pub(crate) mod namespace;
 pub(crate) mod node;
 pub(crate) mod node_pool;
 pub(crate) mod placement;

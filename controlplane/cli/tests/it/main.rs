@@ -1,5 +1,6 @@
 //! The program as its users start it, against files and against a server of canned answers.
 
+mod acl;
 mod bootstrap;
 mod dispatch;
 mod drain;
@@ -12,6 +13,7 @@ mod job_output;
 mod logs;
 mod members;
 mod monitor;
+mod namespaces;
 mod node_pools;
 mod periodic;
 mod plan;

@@ -15,7 +15,7 @@ use protocol_model::{
 use uuid::Uuid;
 
 use super::Api;
-use super::ask::{Ask, Caller};
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use crate::cluster::{ChangeError, Changed};
 
@@ -53,7 +53,7 @@ async fn write(ask: &Ask, id: Option<&str>) -> Answered {
     let Prepared {
         mut job,
         mut warnings,
-    } = prepare(ask, request.job, id)?;
+    } = prepare(ask, request.job, id).await?;
     if let Some(too_large) = too_large {
         if !warnings.is_empty() {
             warnings.push('\n');
@@ -77,7 +77,7 @@ async fn write(ask: &Ask, id: Option<&str>) -> Answered {
             enforce_index: enforce_index.or(made_from),
             submission: submission.clone(),
         });
-        match ask.api.cluster.change(command).await {
+        match ask.change(command).await {
             Err(ChangeError::Refused(Refusal::JobModified { .. })) if enforce_index.is_none() => {}
             changed => return registered(ask, &changed?, warnings),
         }
@@ -135,7 +135,7 @@ fn bounded(submission: Option<JobSubmission>) -> (Option<Arc<JobSubmission>>, Op
 /// Gives each group the count that it has in the registered job, where it is in there. Answers the
 /// `JobModifyIndex` of that job; 0 = there is none.
 async fn keep_counts(ask: &Ask, job: &mut Job) -> Result<u64, HttpError> {
-    let snapshot = ask.api.cluster.consistent().await?;
+    let snapshot = ask.consistent().await?;
     let Some(registered) = snapshot.job(&job.key()) else {
         return Ok(0);
     };
@@ -151,9 +151,9 @@ async fn keep_counts(ask: &Ask, job: &mut Job) -> Result<u64, HttpError> {
 /// an error status for a job that can be read.
 pub(super) async fn validate(ask: &Ask) -> Answered {
     let request: JobRequest = ask.json()?;
-    let mut job = canonical(ask, request.job)?;
+    let snapshot = ask.consistent().await?;
+    let mut job = canonical(ask, request.job, &snapshot)?;
     let elsewhere = copy_for_region(ask, &mut job).err();
-    let snapshot = ask.api.cluster.consistent().await?;
     let mut mistakes = Vec::new();
     let mut error = String::new();
     if let Err(errors) = job.validate() {
@@ -192,23 +192,30 @@ pub(super) async fn validate(ask: &Ask) -> Answered {
 ///
 /// # Errors
 /// 400 with every mistake of the job.
-pub(super) fn prepare(
+pub(super) async fn prepare(
     ask: &Ask,
     job: Option<Job>,
     id: Option<&str>,
 ) -> Result<Prepared, HttpError> {
-    let mut job = canonical(ask, job)?;
+    let cluster = &ask.api.cluster;
+    // A job that names no pool gets that of its namespace, which may have changed a moment ago.
+    let names_pool = job.as_ref().is_some_and(|job| !job.node_pool.is_empty());
+    let snapshot = match names_pool {
+        true => cluster.snapshot(),
+        false => cluster.consistent().await?,
+    };
+    let mut job = canonical(ask, job, &snapshot)?;
     copy_for_region(ask, &mut job).map_err(|error| HttpError::bad_request(error.to_string()))?;
     if id.is_some_and(|id| id != job.id) {
         return Err(HttpError::bad_request("Job ID does not match name"));
     }
     job.validate()
         .map_err(|errors| HttpError::bad_request(errors.to_string()))?;
-    let warnings = warnings(&ask.api.cluster.snapshot(), &job);
+    let warnings = warnings(&snapshot, &job);
     Ok(Prepared { job, warnings })
 }
 
-fn canonical(ask: &Ask, job: Option<Job>) -> Result<Job, HttpError> {
+fn canonical(ask: &Ask, job: Option<Job>, snapshot: &Snapshot) -> Result<Job, HttpError> {
     let mut job = job.ok_or_else(|| HttpError::bad_request("Job must be specified"))?;
     let region = ask.api.config.region.as_str();
     // A file for several regions may leave open which one it is sent to.
@@ -221,6 +228,12 @@ fn canonical(ask: &Ask, job: Option<Job>) -> Result<Job, HttpError> {
     }
     if job.namespace.is_empty() {
         ask.query.namespace().clone_into(&mut job.namespace);
+    }
+    ask.settle(&job.namespace)?;
+    if job.node_pool.is_empty()
+        && let Some(namespace) = snapshot.namespace(&job.namespace)
+    {
+        namespace.default_pool().clone_into(&mut job.node_pool);
     }
     job.canonicalize();
     // The state's to fill in, whatever a caller sends back of an earlier answer.
@@ -289,7 +302,7 @@ pub(super) fn check_registration_allowed(ask: &Ask) -> Result<(), HttpError> {
         .snapshot()
         .scheduler_config()
         .reject_job_registration;
-    if rejected && !matches!(ask.caller, Caller::Manager(_)) {
+    if rejected && !ask.is_manager() {
         return Err(HttpError::new(
             StatusCode::FORBIDDEN,
             "job registration, dispatch, and scale are disabled by the scheduler configuration",
