@@ -75,6 +75,21 @@ fn inspecting_counts_what_is_there() {
     assert_eq!(records("nodes"), Some(2));
     assert_eq!(records("allocations"), Some(2));
     assert_eq!(records("specifications"), Some(1));
+    assert_eq!(summary.root_keys, []);
+}
+
+#[test]
+fn inspecting_names_the_keys_that_a_restore_needs() {
+    let mut cluster = some_state();
+    access::fill(&mut cluster);
+    let summary = inspect(written(&cluster).as_slice()).expect("a summary");
+    let keys: Vec<_> = cluster
+        .tables()
+        .root_keys()
+        .map(|key| (**key).clone())
+        .collect();
+    assert_eq!(summary.root_keys, keys);
+    assert_eq!(keys[0].kek_id_text(), "0707070707070707");
 }
 
 #[test]
