@@ -14,7 +14,7 @@ use protocol_model::DEFAULT_NAMESPACE;
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::route::{Routes, routes};
-use crate::cluster::{ChangeError, Changed, Cluster};
+use crate::cluster::{ChangeError, Changed};
 
 /// The longest description, in bytes.
 const DESCRIPTION_LEN_MAX: usize = 256;
@@ -88,8 +88,10 @@ fn shown_pools(kept: NamespaceNodePools) -> NamespaceNodePoolConfiguration {
 async fn list(ask: &Ask) -> Answered {
     let prefix = ask.query.get("prefix").unwrap_or("");
     ask.read(&[Table::Namespaces], |snapshot| {
-        let named =
-            |namespace: &&Arc<controlplane_state::Namespace>| namespace.name.starts_with(prefix);
+        let acl = ask.acl();
+        let named = |namespace: &&Arc<controlplane_state::Namespace>| {
+            namespace.name.starts_with(prefix) && acl.namespace_some(&namespace.name)
+        };
         let views = snapshot.namespaces().filter(named).map(shown);
         Ok(views.collect::<Vec<_>>())
     })
@@ -107,8 +109,7 @@ async fn read(ask: &Ask) -> Answered {
 
 /// A namespace that is not there is deleted already.
 async fn remove(ask: &Ask) -> Answered {
-    let name = ask.parameter("name");
-    match delete(&ask.api.cluster, name).await {
+    match delete(ask, ask.parameter("name")).await {
         Ok(changed) => ask.done(changed.index),
         Err(ChangeError::Refused(Refusal::NamespaceHolds(holds))) => {
             let region = ask.api.config.region.as_str();
@@ -122,18 +123,18 @@ async fn remove(ask: &Ask) -> Answered {
     }
 }
 
-async fn delete(cluster: &Cluster, name: &str) -> Result<Changed, ChangeError> {
+async fn delete(ask: &Ask, name: &str) -> Result<Changed, ChangeError> {
     let delete = |rule| Command::NamespaceDelete {
         name: name.to_owned(),
         rule,
     };
-    match cluster.change(delete(DeletionRule::NothingLive)).await {
+    match ask.change(delete(DeletionRule::NothingLive)).await {
         Err(ChangeError::OldServer(_)) => {}
         changed => return changed,
     }
-    check_deletion(&cluster.consistent().await?, name)?;
+    check_deletion(&ask.api.cluster.consistent().await?, name)?;
     // The rule that every server knows.
-    cluster.change(delete(DeletionRule::NoJobs)).await
+    ask.change(delete(DeletionRule::NoJobs)).await
 }
 
 /// The present rule, for the one of level 1, which looks at no allocation.
@@ -169,7 +170,7 @@ async fn upsert(ask: &Ask, path: Option<&str>) -> Answered {
     }
     let namespace = checked(request).map_err(HttpError::bad_request)?;
     let command = Command::NamespaceUpsert { namespace };
-    let changed = ask.api.cluster.change(command).await?;
+    let changed = ask.change(command).await?;
     ask.done(changed.index)
 }
 
