@@ -87,8 +87,10 @@ fn shown_pools(kept: NamespaceNodePools) -> NamespaceNodePoolConfiguration {
 async fn list(ask: &Ask) -> Answered {
     let prefix = ask.query.get("prefix").unwrap_or("");
     ask.read(&[Table::Namespaces], |snapshot| {
-        let named =
-            |namespace: &&Arc<controlplane_state::Namespace>| namespace.name.starts_with(prefix);
+        let acl = ask.acl();
+        let named = |namespace: &&Arc<controlplane_state::Namespace>| {
+            namespace.name.starts_with(prefix) && acl.namespace_some(&namespace.name)
+        };
         let views = snapshot.namespaces().filter(named).map(shown);
         Ok(views.collect::<Vec<_>>())
     })
@@ -110,10 +112,9 @@ async fn remove(ask: &Ask) -> Answered {
         name: ask.parameter("name").to_owned(),
         rule,
     };
-    let cluster = &ask.api.cluster;
-    let changed = match cluster.change(delete(DeletionRule::NothingLive)).await {
+    let changed = match ask.change(delete(DeletionRule::NothingLive)).await {
         // The rule that every server knows.
-        Err(ChangeError::OldServer(_)) => cluster.change(delete(DeletionRule::NoJobs)).await,
+        Err(ChangeError::OldServer(_)) => ask.change(delete(DeletionRule::NoJobs)).await,
         changed => changed,
     };
     match changed {
@@ -123,7 +124,7 @@ async fn remove(ask: &Ask) -> Answered {
             Err(HttpError::bad_request(holds.in_region(region)))
         }
         Err(ChangeError::Refused(Refusal::UnknownNamespace(_))) => {
-            ask.done(cluster.snapshot().table_index(&[Table::Namespaces]))
+            ask.done(ask.api.cluster.snapshot().table_index(&[Table::Namespaces]))
         }
         Err(error) => Err(error.into()),
     }
@@ -151,7 +152,7 @@ async fn upsert(ask: &Ask, path: Option<&str>) -> Answered {
     }
     let namespace = checked(request).map_err(HttpError::bad_request)?;
     let command = Command::NamespaceUpsert { namespace };
-    let changed = ask.api.cluster.change(command).await?;
+    let changed = ask.change(command).await?;
     ask.done(changed.index)
 }
 

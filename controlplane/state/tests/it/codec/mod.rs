@@ -249,7 +249,7 @@ fn outcomes_reach_the_server_that_forwarded() {
         node,
         status: Some(NodeStatus::Down),
     };
-    for outcome in [
+    assert_reaches([
         Outcome::Done,
         Outcome::NoOp,
         Outcome::Refused(Refusal::PlanRejected(vec![rejected])),
@@ -287,7 +287,11 @@ fn outcomes_reach_the_server_that_forwarded() {
             evals: 1,
             ..Collected::default()
         }),
-    ] {
+    ]);
+}
+
+fn assert_reaches(outcomes: impl IntoIterator<Item = Outcome>) {
+    for outcome in outcomes {
         let applied = Applied {
             index: 9,
             outcome,
