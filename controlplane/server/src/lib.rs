@@ -17,6 +17,7 @@
 //! Threads: the schedulers, while leading.
 
 mod accept;
+mod access;
 pub mod certificates;
 pub mod clock;
 pub mod cluster;

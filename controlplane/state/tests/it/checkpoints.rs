@@ -8,7 +8,7 @@ use controlplane_state::{Command, LeaseEnd, State, invariants};
 use protocol_model::{ClientStatus, DrainSpec, Eligibility, Incarnation, JobKey, JobType};
 
 use crate::harness::{Harness, begin_of_restore, job, says};
-use crate::{access, leases, periodic, pools};
+use crate::{access, leases, namespaces, periodic, pools};
 
 fn some_state() -> Harness {
     let mut cluster = Harness::new();
@@ -300,6 +300,29 @@ fn a_checkpoint_is_written_as_it_was_frozen() {
     ];
     assert_eq!(counts, [2, 2, 1, 2, 3, 1, 1]);
     assert_eq!(unpacked(&written_again(&state)), unpacked(&bytes));
+}
+
+fn with_a_restricted_namespace() -> Harness {
+    let mut cluster = some_state();
+    let namespace = namespaces::restricted();
+    cluster.done(Command::NamespaceUpsert { namespace });
+    cluster
+}
+
+#[test]
+fn a_restricted_namespace_is_read_and_written_as_it_was_frozen() {
+    let bytes = frozen("v4/namespaces.bin", with_a_restricted_namespace);
+    let state = State::restore(bytes.as_slice()).expect("a state");
+    let cluster = with_a_restricted_namespace();
+    let difference = invariants::difference(cluster.tables(), state.tables());
+    assert_eq!(difference, None);
+    assert_eq!(unpacked(&written_again(&state)), unpacked(&bytes));
+    // One of the first release has no restrictions.
+    let bytes = frozen("v1/checkpoint.bin", with_a_restore_under_way);
+    let state = State::restore(bytes.as_slice()).expect("a state");
+    let namespace = state.tables().namespace("default").expect("there");
+    assert!(namespace.capabilities.is_open());
+    assert_eq!(namespace.node_pool_configuration, None);
 }
 
 /// A silent node, and one that was purged, each with one of a group that stops itself.
