@@ -25,6 +25,7 @@ pub mod cluster;
 pub mod config;
 pub mod data_dir;
 pub mod dev;
+pub mod dev_acl;
 pub mod forward;
 pub mod gateway;
 pub mod http;
