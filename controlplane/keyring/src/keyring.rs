@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad};
 use parking_lot::RwLock;
-use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use crate::error::KeyringError;
@@ -23,7 +22,7 @@ pub struct RootKeys {
     /// All of them, wrapped.
     pub wrapped: Vec<WrappedRootKey>,
     /// The one that seals; `None` where there is none yet.
-    pub active: Option<Uuid>,
+    pub active: Option<u32>,
 }
 
 /// See the top of this file.
@@ -35,8 +34,8 @@ pub struct Keyring {
 #[derive(Default)]
 struct Inner {
     keks: BTreeMap<KekId, Kek>,
-    active: Option<Uuid>,
-    keys: BTreeMap<Uuid, Slot>,
+    active: Option<u32>,
+    keys: BTreeMap<u32, Slot>,
 }
 
 /// A root key of the state.
@@ -63,7 +62,7 @@ impl Keyring {
         let mut inner = self.inner.write();
         let mut before = std::mem::take(&mut inner.keys);
         for wrapped in keys.wrapped {
-            let slot = match before.remove(&wrapped.key) {
+            let slot = match before.remove(&wrapped.number) {
                 Some(slot) if slot.wrapped == wrapped && slot.opened.is_ok() => slot,
                 _ => {
                     let missing = KeyringError::Missing { kek: wrapped.kek };
@@ -75,7 +74,7 @@ impl Keyring {
                     }
                 }
             };
-            inner.keys.insert(slot.wrapped.key, slot);
+            inner.keys.insert(slot.wrapped.number, slot);
         }
         inner.active = keys.active;
     }
@@ -144,11 +143,11 @@ impl Keyring {
         usable.and_then(|id| self.root_key(id)).err()
     }
 
-    /// The id of the root key that seals, and of the KEK that wraps it; `None` before the first.
-    pub fn active(&self) -> Option<(Uuid, KekId)> {
+    /// The number of the root key that seals, and the id of the KEK that wraps it; `None` before the first.
+    pub fn active(&self) -> Option<(u32, KekId)> {
         let inner = self.inner.read();
         let slot = inner.active.and_then(|id| inner.keys.get(&id))?;
-        Some((slot.wrapped.key, slot.wrapped.kek))
+        Some((slot.wrapped.number, slot.wrapped.kek))
     }
 
     /// The KEKs that root keys of the state need and this server lacks.
@@ -168,7 +167,7 @@ impl Keyring {
         self.inner.read().keks.get(&id).cloned()
     }
 
-    fn root_key(&self, id: Uuid) -> Result<Arc<RootKey>, KeyringError> {
+    fn root_key(&self, id: u32) -> Result<Arc<RootKey>, KeyringError> {
         let inner = self.inner.read();
         let slot = inner.keys.get(&id);
         let slot = slot.ok_or(KeyringError::UnknownKey { key: id })?;

@@ -19,6 +19,7 @@
 
 mod error;
 mod files;
+mod first_key;
 mod kek;
 mod kek_file;
 mod keyring;
@@ -29,6 +30,7 @@ mod wrapped;
 
 pub use error::KeyringError;
 pub use files::{FileKeks, KekFileError, KekStore, LoadedKeks, MemoryKeks};
+pub use first_key::{FirstKey, FirstKeyStep};
 pub use kek::{Kek, KekId};
 pub use kek_file::{KEK_FILE_BYTES_MAX, KekTextError};
 pub use keyring::{Keyring, RootKeys};

@@ -2,7 +2,6 @@
 
 use aws_lc_rs::aead::{AES_256_GCM, NONCE_LEN};
 use aws_lc_rs::rand;
-use uuid::Uuid;
 
 /// A nonce of AES-256-GCM. Two values under one key must never share one, so the proposer of a
 /// command takes a [`fresh_nonce`] for each.
@@ -24,8 +23,8 @@ pub fn fresh_nonce() -> Nonce {
 /// A sealed value. Nothing in it is secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sealed {
-    /// The root key that opens it.
-    pub key: Uuid,
+    /// The number of the root key that opens it.
+    pub key: u32,
     /// The nonce that it was sealed with.
     pub nonce: Nonce,
     /// The ciphertext and its tag of 16 bytes.
@@ -48,15 +47,15 @@ pub enum SealedError {
 
 /// The first byte of an encoded value.
 const FORMAT: u8 = 1;
-const HEAD_BYTES: usize = 1 + size_of::<Uuid>() + NONCE_LEN;
+const HEAD_BYTES: usize = 1 + size_of::<u32>() + NONCE_LEN;
 
 impl Sealed {
-    /// The value in one piece, format 1: `1 | root key id (16) | nonce (12) | ciphertext and tag`.
+    /// The value in one piece, format 1: `1 | root key (4, the highest byte first) | nonce (12) | ciphertext and tag`.
     pub fn to_bytes(&self) -> Vec<u8> {
         let Self { key, nonce, bytes } = self;
         let mut all = Vec::with_capacity(HEAD_BYTES + bytes.len());
         all.push(FORMAT);
-        all.extend_from_slice(key.as_bytes());
+        all.extend_from_slice(&key.to_be_bytes());
         all.extend_from_slice(nonce);
         all.extend_from_slice(bytes);
         all
@@ -78,10 +77,10 @@ impl Sealed {
             return Err(SealedError::Format(all[0]));
         }
         let (head, bytes) = all.split_at(HEAD_BYTES);
-        let (key, nonce) = head[1..].split_at(size_of::<Uuid>());
+        let (key, nonce) = head[1..].split_at(size_of::<u32>());
         let too_short = SealedError::TooShort(all.len());
         Ok(Self {
-            key: Uuid::from_slice(key).map_err(|_| too_short)?,
+            key: u32::from_be_bytes(key.try_into().map_err(|_| too_short)?),
             nonce: nonce.try_into().map_err(|_| too_short)?,
             bytes: bytes.to_vec(),
         })
@@ -95,7 +94,7 @@ mod tests {
     #[test]
     fn a_sealed_value_survives_its_bytes() {
         let sealed = Sealed {
-            key: Uuid::from_bytes([7; 16]),
+            key: 7,
             nonce: fresh_nonce(),
             bytes: vec![9; 20],
         };
@@ -105,7 +104,7 @@ mod tests {
     #[test]
     fn other_lengths_and_formats_are_refused() {
         let short = vec![1; HEAD_BYTES + 15];
-        assert_eq!(Sealed::from_bytes(&short), Err(SealedError::TooShort(44)));
+        assert_eq!(Sealed::from_bytes(&short), Err(SealedError::TooShort(32)));
         let long = vec![1; HEAD_BYTES + 16 + SEAL_BYTES_MAX + 1];
         assert_eq!(
             Sealed::from_bytes(&long),

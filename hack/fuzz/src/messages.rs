@@ -89,6 +89,9 @@ pub fn wire_message(data: &[u8]) -> Verdict {
         MembershipReply nothing_inside,
         AboutRequest nothing_inside,
         AboutReply nothing_inside,
+        KekRequest nothing_inside,
+        KekReply nothing_inside,
+        KekStore nothing_inside,
     }
 }
 
