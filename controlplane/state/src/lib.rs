@@ -16,6 +16,7 @@
 //! Nothing here reads a clock, draws an id, or does I/O. Time and the seed of ids come with the
 //! command; equal logs make equal states.
 
+mod access;
 mod applied;
 mod apply;
 pub mod checkpoint;
@@ -41,6 +42,7 @@ mod tables;
 mod usage;
 pub mod watch;
 
+pub use access::*;
 pub use applied::*;
 pub use apply::{
     EvalsFound, HelloAnswer, LeaseEnd, WindowEnd, covers, datacenter_matches, left_a_gap,

@@ -12,7 +12,7 @@ use crate::columns::NodeColumns;
 use crate::node_pool::NodePool;
 use crate::prefix::IdPrefix;
 use crate::record::{
-    AclToken, ClusterMeta, GroupSummary, JobSummary, JobTally, Namespace, NodeRecord, ReportMark,
+    ClusterMeta, GroupSummary, JobSummary, JobTally, Namespace, NodeRecord, ReportMark,
     SchedulerConfig,
 };
 use crate::restore::PendingRestore;
@@ -73,16 +73,6 @@ impl Tables {
     /// One node pool.
     pub fn node_pool(&self, name: &str) -> Option<&Arc<NodePool>> {
         self.node_pools.get(name)
-    }
-
-    /// All access tokens, by accessor id.
-    pub fn acl_tokens(&self) -> impl Iterator<Item = &Arc<AclToken>> + '_ {
-        self.acl_tokens.values()
-    }
-
-    /// One access token, by accessor id.
-    pub fn acl_token(&self, accessor_id: &str) -> Option<&Arc<AclToken>> {
-        self.acl_tokens.get(accessor_id)
     }
 
     /// The log index of the last bootstrap of access control; 0 = never.

@@ -284,33 +284,3 @@ pub struct Namespace {
     #[serde(default)]
     pub modify_index: u64,
 }
-
-/// An access token, without its secret.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct AclToken {
-    /// Its public id, as a UUID text.
-    pub accessor_id: String,
-    /// SHA-256 of its secret.
-    pub secret_hash: Digest,
-    /// Its name.
-    pub name: String,
-    /// What it may do.
-    pub kind: AclTokenKind,
-    /// When it was made.
-    #[serde(default)]
-    pub create_time: UnixNanos,
-    /// The log index that made it.
-    #[serde(default)]
-    pub create_index: u64,
-    /// The log index that last changed it.
-    #[serde(default)]
-    pub modify_index: u64,
-}
-
-/// What a token may do.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AclTokenKind {
-    /// Everything.
-    Management,
-}

@@ -89,15 +89,21 @@ impl State {
     }
 }
 
+/// Whether the command makes sense before the cluster's first entry, or judges that itself.
+fn comes_first(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Barrier | Command::ClusterInit { .. } | Command::AclBootstrap { .. }
+    )
+}
+
 fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
-    match command {
-        Command::Barrier => return Ok(Outcome::Done),
-        Command::ClusterInit { incarnation } => return draft.cluster_init(incarnation),
-        Command::AclBootstrap { .. } => {}
-        _ => draft.initialized()?,
+    if !comes_first(&command) {
+        draft.initialized()?;
     }
     match command {
-        Command::Barrier | Command::ClusterInit { .. } => Ok(Outcome::NoOp),
+        Command::Barrier => Ok(Outcome::Done),
+        Command::ClusterInit { incarnation } => draft.cluster_init(incarnation),
         Command::RestoreBegin {
             incarnation,
             bytes,
@@ -149,6 +155,7 @@ fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
         Command::DeploymentPromote(command) => draft.deployment_promote(command),
         Command::DeploymentAllocHealth(command) => draft.deployment_alloc_health(*command),
         Command::AclBootstrap { token, reset_index } => draft.acl_bootstrap(token, reset_index),
+        Command::Access(command) => draft.access(command),
         Command::NamespaceUpsert { namespace } => draft.namespace_upsert(namespace),
         Command::NamespaceDelete { name } => draft.namespace_delete(&name),
         Command::NodePoolUpsert { pool } => draft.node_pool_upsert(pool),

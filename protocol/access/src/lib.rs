@@ -21,4 +21,4 @@ pub use self::capability::{
     NamespaceCapability, NodePoolCapability, OperatorCapability, PluginCapability,
     SentinelCapability, VariableCapability,
 };
-pub use self::policy::Policy;
+pub use self::policy::{Policy, PolicyError, PolicyErrors};

@@ -27,7 +27,7 @@ impl fmt::Display for NameError {
         match self {
             Self::Name(name) => {
                 let shown: String = name.chars().take(NAME_CHARS_MAX + 1).collect();
-                let shown = shown.escape_debug();
+                let shown = shown.replace(char::is_control, "\u{fffd}");
                 write!(
                     f,
                     "invalid name '{shown}': it must match ^[a-zA-Z0-9-]{{1,128}}$"

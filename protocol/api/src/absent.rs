@@ -9,7 +9,6 @@ const VOLUMES: &str = "not part of this release: volumes";
 const THIS: &str = "this is not part of this release";
 const OPERATOR: &str = "this operator route is not part of this release";
 const AGENT: &str = "this release does not steer agents over HTTP";
-const ACCESS: &str = "policies, roles and further tokens are not in this release";
 
 /// All of them.
 pub(crate) const ALL: &[Endpoint] = &[
@@ -38,5 +37,4 @@ pub(crate) const ALL: &[Endpoint] = &[
     Endpoint::absent("Autopilot", "/v1/operator/autopilot/{rest*}", OPERATOR),
     Endpoint::absent("Keyring", "/v1/operator/keyring/{rest*}", OPERATOR),
     Endpoint::absent("License", "/v1/operator/license", OPERATOR),
-    Endpoint::absent("AccessControl", "/v1/acl/{rest...}", ACCESS).needs_access_control(),
 ];

@@ -9,6 +9,7 @@ use protocol_api::acl::{Bootstrap as MakeToken, BootstrapRequest};
 use protocol_api::agent::AgentMembers;
 use protocol_api::operator::CollectGarbage;
 use protocol_client::Query;
+use protocol_model::SecretText;
 
 use crate::failure::{Exit, Failure};
 use crate::render::columns::{Columns, pairs};
@@ -118,7 +119,7 @@ impl AclCommand {
         let Self::Bootstrap(Bootstrap { secret, json }) = self;
         let mut request = BootstrapRequest::default();
         if let Some(path) = secret {
-            request.bootstrap_secret = read_secret(&path)?;
+            request.bootstrap_secret = SecretText::new(read_secret(&path)?);
         }
         let client = session.client()?;
         let query = Query::new();
@@ -129,10 +130,13 @@ impl AclCommand {
         }
         session.out.data(&pairs(&[
             ("Accessor ID", token.accessor_id),
-            ("Secret ID", token.secret_id),
+            ("Secret ID", token.secret_id.reveal().to_owned()),
             ("Name", token.name),
             ("Type", token.kind),
-            ("Create Time", token.create_time),
+            (
+                "Create Time",
+                protocol_model::format_rfc3339(token.create_time),
+            ),
         ]))?;
         Ok(Exit::SUCCESS)
     }

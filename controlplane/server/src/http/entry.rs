@@ -212,8 +212,9 @@ pub(super) fn token_holder(api: &Api, secret: &str) -> Caller {
     let given = gateway::digest(secret.trim().as_bytes());
     let snapshot = api.cluster.snapshot();
     let known = snapshot
-        .acl_tokens()
-        .find(|token| token.secret_hash == given && token.kind == AclTokenKind::Management);
+        .token_by_secret(&given)
+        .filter(|token| token.kind == AclTokenKind::Management)
+        .filter(|token| !token.is_expired(snapshot.now()));
     known.map_or(Caller::Stranger, |token| {
         Caller::Manager(token.accessor_id.clone())
     })

@@ -2,7 +2,7 @@
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use controlplane_state::Refusal;
+use controlplane_state::{AccessRefusal, Refusal};
 
 use crate::cluster::ChangeError;
 use crate::gateway::CallNodeError;
@@ -127,6 +127,7 @@ impl From<Refusal> for HttpError {
             | Refusal::UnknownDeploymentGroup { .. }
             | Refusal::NotOfDeployment { .. }
             | Refusal::AclBootstrapped { .. } => StatusCode::BAD_REQUEST,
+            Refusal::Access(refusal) => access_status(refusal),
             Refusal::BadCheckpoint(_) | Refusal::RestoreTooLarge { .. } => StatusCode::BAD_REQUEST,
             Refusal::DuplicateAlloc(_)
             | Refusal::TemplateChanged { .. }
@@ -148,6 +149,36 @@ impl From<Refusal> for HttpError {
             | Refusal::OldIndex { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, refusal.to_string())
+    }
+}
+
+fn access_status(refusal: &AccessRefusal) -> StatusCode {
+    match refusal {
+        AccessRefusal::InvalidPolicy { .. }
+        | AccessRefusal::InvalidToken { .. }
+        | AccessRefusal::InvalidRole { .. }
+        | AccessRefusal::InvalidAuthMethod { .. }
+        | AccessRefusal::InvalidBindingRule { .. }
+        | AccessRefusal::UnknownToken(_)
+        | AccessRefusal::NonexistentTokens(_)
+        | AccessRefusal::TokenExists(_)
+        | AccessRefusal::SecretInUse(_)
+        | AccessRefusal::UnknownRole(_)
+        | AccessRefusal::UnknownPolicy(_)
+        | AccessRefusal::RoleExists(_)
+        | AccessRefusal::RoleNameTaken(_)
+        | AccessRefusal::DefaultMethodExists(_)
+        | AccessRefusal::BindingRuleExists(_)
+        | AccessRefusal::SealedTooLong { .. }
+        | AccessRefusal::LimitReached { .. }
+        | AccessRefusal::TooManyRows { .. } => StatusCode::BAD_REQUEST,
+        AccessRefusal::RoleNotFound(_)
+        | AccessRefusal::AuthMethodNotFound(_)
+        | AccessRefusal::BindingRuleNotFound(_) => StatusCode::NOT_FOUND,
+        AccessRefusal::OneTimeTokenInvalid => StatusCode::FORBIDDEN,
+        AccessRefusal::RootKeyMoved { .. }
+        | AccessRefusal::RootKeyExists(_)
+        | AccessRefusal::SealingKeyGone(_) => StatusCode::CONFLICT,
     }
 }
 

@@ -35,7 +35,6 @@ macro_rules! routes {
 pub(super) use routes;
 
 const ALL: &[Routes] = &[
-    acl::ROUTES,
     actions::ROUTES,
     agent::ROUTES,
     alloc::ROUTES,
@@ -56,8 +55,13 @@ const ALL: &[Routes] = &[
     status::ROUTES,
 ];
 
+/// All of them, those of access control among them.
+fn all() -> impl Iterator<Item = &'static (&'static str, Handler)> {
+    ALL.iter().chain(acl::ALL).copied().flatten()
+}
+
 static HANDLERS: LazyLock<HashMap<&'static str, Handler>> =
-    LazyLock::new(|| ALL.iter().copied().flatten().copied().collect());
+    LazyLock::new(|| all().copied().collect());
 
 /// What a request means.
 #[derive(Debug)]
@@ -176,7 +180,7 @@ mod tests {
             .map(|it| it.name)
             .collect();
         let mut served = BTreeSet::new();
-        for (name, _) in ALL.iter().copied().flatten() {
+        for (name, _) in all() {
             assert!(served.insert(*name), "{name} has two handlers");
         }
         assert_eq!(served, declared);

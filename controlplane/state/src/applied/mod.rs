@@ -1,6 +1,7 @@
 //! What a command did: the outcome that its proposer waits for, and the signals that tell the
 //! leader's parts what to look at.
 
+mod access;
 mod kind;
 mod launched;
 mod refusal;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::SessionEpoch;
 use crate::tables::EvalSlot;
+pub use access::{AccessRefusal, AccessRows};
 pub use kind::KindChange;
 pub use launched::{LaunchField, LaunchResult, Launched};
 pub use refusal::{NodeRejected, NodeRejection, Refusal, ShortOfCanaries};
@@ -83,6 +85,11 @@ pub enum Outcome {
     Collected(Collected),
     /// The result of an operator's deletion of evaluations.
     EvalsDeleted(EvalsDeleted),
+    /// A one-time token was used up.
+    OneTimeTokenExchanged {
+        /// The access token that it stood for.
+        accessor_id: String,
+    },
 }
 
 /// The evaluations that one entry deleted, of those that an operator chose.

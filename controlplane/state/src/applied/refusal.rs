@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use protocol_model::{AllocId, DeploymentId, DeploymentStatus, EvalId, JobKey, NodeId, SpecHash};
 use serde::{Deserialize, Serialize};
 
+use super::access::AccessRefusal;
 use super::kind::KindChange;
 use super::launched::LaunchField;
 use super::scale::ScaleRefusal;
@@ -169,6 +170,9 @@ pub enum Refusal {
         /// What a reset must name.
         reset_index: u64,
     },
+    /// A change of access control is refused.
+    #[error(transparent)]
+    Access(AccessRefusal),
     /// The scheduler's configuration changed since the caller looked.
     #[error("enforcing index {wanted}: the scheduler configuration is at {found}")]
     ConfigModified {

@@ -93,8 +93,12 @@ pub enum Signal {
     IncarnationChanged,
     /// The scheduler's configuration changed.
     SchedulerConfigChanged,
-    /// Tokens changed.
+    /// Tokens, policies or roles changed: the rights of callers may be others.
     AclChanged,
+    /// One-time tokens were made or removed.
+    OneTimeTokensChanged,
+    /// Root keys changed.
+    RootKeysChanged,
 }
 
 impl Signal {
@@ -121,7 +125,9 @@ impl Signal {
             | Self::SpecCollected(_)
             | Self::IncarnationChanged
             | Self::SchedulerConfigChanged
-            | Self::AclChanged => None,
+            | Self::AclChanged
+            | Self::OneTimeTokensChanged
+            | Self::RootKeysChanged => None,
         }
     }
 }

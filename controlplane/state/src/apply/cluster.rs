@@ -5,9 +5,10 @@ use std::sync::Arc;
 use protocol_model::{DEFAULT_NAMESPACE, Incarnation};
 
 use super::draft::Draft;
+use crate::access::AclToken;
 use crate::applied::{Outcome, Refusal, Signal};
 use crate::node_pool::NodePool;
-use crate::record::{AclToken, ClusterMeta, Namespace, SchedulerConfig};
+use crate::record::{ClusterMeta, Namespace, SchedulerConfig};
 use crate::tables::Table;
 
 impl Draft {
@@ -68,14 +69,12 @@ impl Draft {
                 reset_index: done_at,
             });
         }
+        self.take_sealed(token.sealed.as_ref())?;
         token.create_time = self.now;
         token.create_index = self.index;
         token.modify_index = self.index;
-        self.tables
-            .acl_tokens
-            .insert(token.accessor_id.clone(), Arc::new(token));
+        self.tables.put_acl_token(token);
         self.tables.acl_bootstrap_index = self.index;
-        self.tables.touch(Table::AclTokens);
         self.signal(Signal::AclChanged);
         Ok(Outcome::Done)
     }

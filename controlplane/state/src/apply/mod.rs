@@ -2,6 +2,7 @@
 //! takes the draft over when the transition succeeded, and drops it otherwise.
 
 mod acceptance;
+mod access;
 mod allocs;
 mod children;
 mod cluster;

@@ -21,7 +21,7 @@ use protocol_model::{Incarnation, Node, NodeId, NodeStatus};
 use sha2::{Digest as _, Sha256};
 
 use super::draft::Draft;
-use crate::applied::{Outcome, Refusal};
+use crate::applied::{Outcome, Refusal, Signal};
 use crate::checkpoint::{RESTORE_RECORDS_BYTES_MAX, Unpacked};
 use crate::record::{Digest, NodeRecord, SessionState};
 use crate::restore::{PendingRestore, RESTORE_BYTES_MAX, RESTORE_CHUNK_BYTES_MAX};
@@ -122,6 +122,8 @@ impl Draft {
         self.replace_by(restored.into_tables());
         self.begin_incarnation(incarnation);
         self.forget_sessions();
+        // Rights, one-time tokens and keys are those of the checkpoint now.
+        self.signal(Signal::AclChanged);
         Ok(Outcome::Done)
     }
 

@@ -13,7 +13,7 @@ use crate::tables::{Table, Tables};
 pub(super) const MAGIC: [u8; 8] = *b"DROVERCP";
 
 /// The version of the format that this release writes.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The oldest version that this release reads. Its checksum left the header out.
 pub const VERSION_MIN: u32 = 1;
@@ -88,11 +88,17 @@ pub(super) enum Tag {
     PendingRestore = 11,
     RestoreChunk = 12,
     NodePool = 13,
+    AclPolicy = 14,
+    AclRole = 15,
+    AclAuthMethod = 16,
+    AclBindingRule = 17,
+    OneTimeToken = 18,
+    RootKey = 19,
     Trailer = 255,
 }
 
 impl Tag {
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 20] = [
         Self::Meta,
         Self::Spec,
         Self::Job,
@@ -106,6 +112,12 @@ impl Tag {
         Self::PendingRestore,
         Self::RestoreChunk,
         Self::NodePool,
+        Self::AclPolicy,
+        Self::AclRole,
+        Self::AclAuthMethod,
+        Self::AclBindingRule,
+        Self::OneTimeToken,
+        Self::RootKey,
         Self::Trailer,
     ];
 
@@ -129,6 +141,12 @@ impl Tag {
             Self::PendingRestore => "pending restore",
             Self::RestoreChunk => "pending restore's bytes",
             Self::NodePool => "node pools",
+            Self::AclPolicy => "access policies",
+            Self::AclRole => "access roles",
+            Self::AclAuthMethod => "auth methods",
+            Self::AclBindingRule => "binding rules",
+            Self::OneTimeToken => "one-time tokens",
+            Self::RootKey => "root keys",
             Self::Trailer => "trailer",
         }
     }
@@ -146,6 +164,9 @@ pub(super) struct MetaRow {
     /// What restores added to the log's index. (Version 1 knew no restores.)
     #[serde(default)]
     pub(super) log_offset: u64,
+    /// The number of the newest root key, which may be gone. (Version 4.)
+    #[serde(default)]
+    pub(super) root_keys_numbered: u32,
 }
 
 impl MetaRow {
@@ -161,6 +182,7 @@ impl MetaRow {
             acl_bootstrap_index: tables.acl_bootstrap_index,
             table_indexes,
             log_offset: tables.log_offset,
+            root_keys_numbered: tables.access.root_keys_numbered,
         }
     }
 }

@@ -9,10 +9,11 @@ use super::error::RestoreError;
 use super::format::{AllocRow, Header, MetaRow, SpecRow, Tag};
 use super::records::{Unpacked, open, parse};
 use super::write::Section;
-use crate::node_pool::NodePool;
-use crate::record::{
-    AclToken, DeploymentRecord, JobRecord, JobVersionRecord, Namespace, NodeRecord,
+use crate::access::{
+    AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, OneTimeToken, RootKey,
 };
+use crate::node_pool::NodePool;
+use crate::record::{DeploymentRecord, JobRecord, JobVersionRecord, Namespace, NodeRecord};
 use crate::state::State;
 use crate::tables::{AllocRecord, Table, Tables};
 
@@ -83,6 +84,12 @@ impl State {
                 | Tag::PendingRestore
                 | Tag::RestoreChunk
                 | Tag::NodePool
+                | Tag::AclPolicy
+                | Tag::AclRole
+                | Tag::AclAuthMethod
+                | Tag::AclBindingRule
+                | Tag::OneTimeToken
+                | Tag::RootKey
                 | Tag::Trailer => put(&mut tables, tag, row)?,
             }
         }
@@ -93,12 +100,15 @@ impl State {
             acl_bootstrap_index,
             table_indexes,
             log_offset,
+            root_keys_numbered,
         } = meta.ok_or(RestoreError::NoMeta)?;
         tables.now = now;
         tables.log_offset = log_offset;
         tables.cluster = cluster;
         tables.scheduler_config = scheduler_config;
         tables.acl_bootstrap_index = acl_bootstrap_index;
+        let numbered = tables.access.root_keys_numbered.max(root_keys_numbered);
+        tables.access.root_keys_numbered = numbered;
         tables.add_missing_pools();
         for table in Table::ALL {
             let index = table_indexes.get(&format!("{table:?}")).copied();
@@ -145,12 +155,13 @@ fn put(tables: &mut Tables, tag: Tag, row: &[u8]) -> Result<(), RestoreError> {
                 .insert(namespace.name.clone(), Arc::new(namespace));
         }
         Tag::NodePool => tables.put_pool(parse::<NodePool>(tag, row)?),
-        Tag::AclToken => {
-            let token: AclToken = parse(tag, row)?;
-            tables
-                .acl_tokens
-                .insert(token.accessor_id.clone(), Arc::new(token));
-        }
+        Tag::AclToken => tables.put_acl_token(parse::<AclToken>(tag, row)?),
+        Tag::AclPolicy => tables.put_acl_policy(parse::<AclPolicy>(tag, row)?),
+        Tag::AclRole => tables.put_acl_role(parse::<AclRole>(tag, row)?),
+        Tag::AclAuthMethod => tables.put_auth_method(parse::<AclAuthMethod>(tag, row)?),
+        Tag::AclBindingRule => tables.put_binding_rule(parse::<AclBindingRule>(tag, row)?),
+        Tag::OneTimeToken => tables.put_one_time_token(parse::<OneTimeToken>(tag, row)?),
+        Tag::RootKey => tables.put_root_key(parse::<RootKey>(tag, row)?),
         Tag::PendingRestore => tables.pending_restore = Some(parse(tag, row)?),
         Tag::RestoreChunk => {
             let pending = tables.pending_restore.as_mut();

@@ -72,9 +72,7 @@ impl Tables {
         for pool in self.node_pools.values() {
             records.put(Tag::NodePool, pool)?;
         }
-        for token in self.acl_tokens.values() {
-            records.put(Tag::AclToken, token)?;
-        }
+        self.write_access(records)?;
         for (hash, spec) in &self.specs {
             let row = SpecRow {
                 hash: *hash,
@@ -115,6 +113,32 @@ impl Tables {
             for chunk in pending.chunks() {
                 records.put_bytes(Tag::RestoreChunk, chunk)?;
             }
+        }
+        Ok(())
+    }
+
+    fn write_access<W: Write>(&self, records: &mut Records<W>) -> Result<(), WriteError> {
+        let access = &self.access;
+        for key in access.root_keys.values() {
+            records.put(Tag::RootKey, key)?;
+        }
+        for policy in access.policies.values() {
+            records.put(Tag::AclPolicy, policy)?;
+        }
+        for role in access.roles.values() {
+            records.put(Tag::AclRole, role)?;
+        }
+        for token in access.tokens.values() {
+            records.put(Tag::AclToken, token)?;
+        }
+        for method in access.auth_methods.values() {
+            records.put(Tag::AclAuthMethod, method)?;
+        }
+        for rule in access.binding_rules.values() {
+            records.put(Tag::AclBindingRule, rule)?;
+        }
+        for token in access.one_time_tokens.values() {
+            records.put(Tag::OneTimeToken, token)?;
         }
         Ok(())
     }

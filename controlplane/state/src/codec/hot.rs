@@ -66,6 +66,7 @@ pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
         | Command::DeploymentPromote(_)
         | Command::DeploymentAllocHealth(_)
         | Command::AclBootstrap { .. }
+        | Command::Access(_)
         | Command::NamespaceUpsert { .. }
         | Command::NamespaceDelete { .. }
         | Command::NodePoolUpsert { .. }

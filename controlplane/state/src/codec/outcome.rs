@@ -37,6 +37,7 @@ pub fn encode_applied(applied: &Applied) -> Result<Vec<u8>, EncodeError> {
         | Outcome::Missed(_)
         | Outcome::Evaluated(_)
         | Outcome::Collected(_)
+        | Outcome::OneTimeTokenExchanged { .. }
         | Outcome::EvalsDeleted(_) => log::applied::Outcome::Document(to_document(outcome)?),
     };
     Ok(log::Applied {

@@ -4,6 +4,7 @@
 //! Everything that is not a function of the state arrives here: the time, the seed of the ids that
 //! `apply` may need, hashes of secrets. Whoever proposes a command fills them in.
 
+mod access;
 mod children;
 mod evals;
 mod jobs;
@@ -23,6 +24,7 @@ use protocol_model::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use access::*;
 pub use children::*;
 pub use evals::*;
 pub use jobs::*;
@@ -33,8 +35,9 @@ pub use plan::*;
 pub use scale::*;
 pub use tag::*;
 
+use crate::access::AclToken;
 use crate::node_pool::NodePool;
-use crate::record::{AclToken, Digest, Namespace, SchedulerConfig, SessionEpoch};
+use crate::record::{Digest, Namespace, SchedulerConfig, SessionEpoch};
 
 /// A command as it is written into the log.
 #[derive(Clone, PartialEq, Debug)]
@@ -176,6 +179,8 @@ pub enum Command {
     DeploymentAllocHealth(Box<DeploymentAllocHealth>),
     /// The first management token of a cluster.
     AclBootstrap { token: AclToken, reset_index: u64 },
+    /// Changes access control: tokens, policies, roles, logins, root keys.
+    Access(AccessCommand),
     /// Creates or replaces a namespace.
     NamespaceUpsert { namespace: Namespace },
     /// Removes an empty namespace.
@@ -194,7 +199,7 @@ pub enum Command {
 }
 
 /// The highest level of commands that this release reads from the log: see [`Command::level`].
-pub const COMMAND_LEVEL: u32 = 2;
+pub const COMMAND_LEVEL: u32 = 3;
 
 impl Command {
     /// The level of the first release that applies this command as it is: 1 for all that the first
@@ -229,7 +234,6 @@ impl Command {
             | Self::DeploymentStatus(_)
             | Self::DeploymentPromote(_)
             | Self::DeploymentAllocHealth(_)
-            | Self::AclBootstrap { .. }
             | Self::NamespaceUpsert { .. }
             | Self::NamespaceDelete { .. }
             | Self::SchedulerConfigSet { .. }
@@ -244,6 +248,9 @@ impl Command {
             | Self::NodeDrainComplete { .. }
             | Self::NodePoolUpsert { .. }
             | Self::NodePoolDelete { .. } => 2,
+            // An older release would drop the new fields, and differ.
+            Self::AclBootstrap { token, .. } if token.is_of_first_release() => 1,
+            Self::AclBootstrap { .. } | Self::Access(_) => ACCESS_LEVEL,
         }
     }
 }

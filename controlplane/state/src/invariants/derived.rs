@@ -13,7 +13,7 @@ use crate::tables::{AllocTally, Children, EvalTally, Tables, parent_of};
 /// Whether an index is what a scan of its table finds: each of its ids is a row that belongs there,
 /// no set is empty, and it has as many ids as there are `rows` to be found. A row belongs to one
 /// key and a set has an id once, so that nothing is left out where the numbers are equal.
-fn is_index<K: Ord, V: Ord>(
+pub(super) fn is_index<K: Ord, V: Ord>(
     index: &OrdMap<K, OrdSet<V>>,
     rows: usize,
     belongs: impl Fn(&K, &V) -> bool,

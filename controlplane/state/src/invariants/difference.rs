@@ -18,7 +18,8 @@ pub fn difference(left: &Tables, right: &Tables) -> Option<&'static str> {
             .map(|(hash, spec)| (*hash, spec.references))
             .collect()
     };
-    let checks: [(&'static str, bool); 18] = [
+    let (mine, other) = (&left.access, &right.access);
+    let checks: [(&'static str, bool); 26] = [
         ("index", left.index == right.index),
         ("log offset", left.log_offset == right.log_offset),
         ("time", left.now == right.now),
@@ -40,7 +41,24 @@ pub fn difference(left: &Tables, right: &Tables) -> Option<&'static str> {
         ("deployments", left.deployments == right.deployments),
         ("namespaces", left.namespaces == right.namespaces),
         ("node pools", left.node_pools == right.node_pools),
-        ("access tokens", left.acl_tokens == right.acl_tokens),
+        (
+            "bootstrap of access control",
+            left.acl_bootstrap_index == right.acl_bootstrap_index,
+        ),
+        ("access tokens", mine.tokens == other.tokens),
+        ("access policies", mine.policies == other.policies),
+        ("access roles", mine.roles == other.roles),
+        ("auth methods", mine.auth_methods == other.auth_methods),
+        ("binding rules", mine.binding_rules == other.binding_rules),
+        (
+            "one-time tokens",
+            mine.one_time_tokens == other.one_time_tokens,
+        ),
+        ("root keys", mine.root_keys == other.root_keys),
+        (
+            "numbers of root keys",
+            mine.root_keys_numbered == other.root_keys_numbered,
+        ),
         ("specifications", specs(left) == specs(right)),
         ("node columns", rows(left) == rows(right)),
     ];

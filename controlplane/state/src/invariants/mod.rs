@@ -1,6 +1,7 @@
 //! What must hold of every state. Tests and the simulator ask after every command; a server does
 //! not, since a full recount of a large cluster is seconds of work.
 
+mod access;
 mod derived;
 mod difference;
 mod rows;
@@ -50,6 +51,9 @@ pub enum Rule {
     NodeDrain,
     /// The built-in pools are there, and the pool of every node.
     NodePools,
+    /// One default auth method and one active root key at most; binding rules have their method,
+    /// sealed values their root key.
+    Access,
     /// Indexes of rows never go back, and are not ahead of the log.
     RowIndexes,
     /// A deployment's counters agree with its allocations.
@@ -62,6 +66,7 @@ pub fn check(tables: &Tables) -> Vec<Violation> {
         violations: Vec::new(),
     };
     derived::secondary_indexes(tables, &mut found);
+    access::indexes(tables, &mut found);
     derived::tallies(tables, &mut found);
     derived::children(tables, &mut found);
     derived::spec_references(tables, &mut found);
@@ -71,6 +76,7 @@ pub fn check(tables: &Tables) -> Vec<Violation> {
     rows::node_sessions(tables, &mut found);
     rows::node_drains(tables, &mut found);
     rows::node_pools(tables, &mut found);
+    access::rows(tables, &mut found);
     rows::row_indexes(tables, &mut found);
     rows::deployment_counters(tables, &mut found);
     found.violations

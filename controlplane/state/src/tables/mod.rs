@@ -2,6 +2,7 @@
 //! the indexes, the counters, the references to specifications and the node columns cannot be
 //! forgotten by a transition.
 
+mod access;
 mod allocs;
 mod children;
 mod evals;
@@ -19,10 +20,11 @@ use protocol_model::{
 use crate::columns::NodeColumns;
 use crate::node_pool::NodePool;
 use crate::record::{
-    AclToken, ClusterMeta, DeploymentRecord, JobRecord, JobVersionRecord, Namespace, NodeRecord,
-    ReportMark, SchedulerConfig,
+    ClusterMeta, DeploymentRecord, JobRecord, JobVersionRecord, Namespace, NodeRecord, ReportMark,
+    SchedulerConfig,
 };
 use crate::restore::PendingRestore;
+pub(crate) use access::AccessTables;
 pub(crate) use allocs::AllocTally;
 pub use children::Children;
 pub(crate) use children::parent_of;
@@ -51,6 +53,18 @@ pub enum Table {
     NodePools,
     /// Access tokens.
     AclTokens,
+    /// Policies.
+    AclPolicies,
+    /// Roles.
+    AclRoles,
+    /// Auth methods.
+    AclAuthMethods,
+    /// Binding rules.
+    AclBindingRules,
+    /// One-time tokens.
+    OneTimeTokens,
+    /// Root keys. That one seals something is no change.
+    RootKeys,
     /// The scheduler's configuration.
     SchedulerConfig,
     /// The cluster's incarnation.
@@ -59,7 +73,7 @@ pub enum Table {
 
 impl Table {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 18] = [
         Self::Nodes,
         Self::Jobs,
         Self::JobVersions,
@@ -70,6 +84,12 @@ impl Table {
         Self::Namespaces,
         Self::NodePools,
         Self::AclTokens,
+        Self::AclPolicies,
+        Self::AclRoles,
+        Self::AclAuthMethods,
+        Self::AclBindingRules,
+        Self::OneTimeTokens,
+        Self::RootKeys,
         Self::SchedulerConfig,
         Self::Cluster,
     ];
@@ -119,7 +139,8 @@ pub struct Tables {
     pub(crate) deployments: OrdMap<DeploymentId, DeploymentRecord>,
     pub(crate) namespaces: OrdMap<String, Arc<Namespace>>,
     pub(crate) node_pools: OrdMap<String, Arc<NodePool>>,
-    pub(crate) acl_tokens: OrdMap<String, Arc<AclToken>>,
+    /// With what is derived from it.
+    pub(crate) access: AccessTables,
 
     // Derived. Rebuilt on restore, never written to a checkpoint (specifications are written: their
     // references are what is derived).

@@ -8,7 +8,7 @@ use controlplane_state::{Command, LeaseEnd, State, invariants};
 use protocol_model::{ClientStatus, DrainSpec, Eligibility, Incarnation, JobKey, JobType};
 
 use crate::harness::{Harness, begin_of_restore, job, says};
-use crate::{leases, periodic, pools};
+use crate::{access, leases, periodic, pools};
 
 fn some_state() -> Harness {
     let mut cluster = Harness::new();
@@ -115,10 +115,10 @@ fn another_file_is_called_what_it_is() {
         Err(RestoreError::Magic)
     ));
     let mut newer = written(&some_state());
-    newer[11] = 4;
+    newer[11] = 5;
     assert!(matches!(
         inspect(newer.as_slice()),
-        Err(RestoreError::Version { found: 4 })
+        Err(RestoreError::Version { found: 5 })
     ));
 }
 
@@ -248,16 +248,42 @@ fn with_version_3() -> Harness {
 }
 
 #[test]
-fn a_checkpoint_is_written_as_it_was_frozen() {
+fn a_checkpoint_of_version_3_is_still_read() {
     let bytes = frozen("v3/checkpoint.bin", with_version_3);
     let state = State::restore(bytes.as_slice()).expect("a state");
-    let cluster = with_version_3();
-    let difference = invariants::difference(cluster.tables(), state.tables());
-    assert_eq!(difference, None);
+    assert_eq!(invariants::check(state.tables()), []);
     let draining = state.tables().nodes().find(|record| record.node.drain);
     let record = draining.expect("one drains");
     assert!(record.drain_index > 0);
     assert!(record.node.last_drain.is_some());
+}
+
+/// Everything that version 4 added.
+fn with_version_4() -> Harness {
+    let mut cluster = with_version_3();
+    access::fill(&mut cluster);
+    cluster
+}
+
+#[test]
+fn a_checkpoint_is_written_as_it_was_frozen() {
+    let bytes = frozen("v4/checkpoint.bin", with_version_4);
+    let state = State::restore(bytes.as_slice()).expect("a state");
+    assert_eq!(invariants::check(state.tables()), []);
+    let cluster = with_version_4();
+    let difference = invariants::difference(cluster.tables(), state.tables());
+    assert_eq!(difference, None);
+    let tables = state.tables();
+    let counts = [
+        tables.acl_tokens().count(),
+        tables.acl_policies().count(),
+        tables.acl_roles().count(),
+        tables.auth_methods().count(),
+        tables.binding_rules().count(),
+        tables.one_time_tokens_by_expiry().count(),
+        tables.root_keys().count(),
+    ];
+    assert_eq!(counts, [2, 2, 1, 2, 3, 1, 1]);
     assert_eq!(unpacked(&written_again(&state)), unpacked(&bytes));
 }
 

@@ -1,6 +1,7 @@
 //! The state machine as its users see it.
 
 mod acceptance;
+mod access;
 mod checkpoints;
 mod children;
 mod codec;

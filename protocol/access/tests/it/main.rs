@@ -1,6 +1,8 @@
 //! Capabilities, policies and compiled rights, through the crate's public functions.
 
 mod capabilities;
+mod corpus;
+mod errors;
 mod rights;
 
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! The log's bytes: frozen, and refused where they make no sense.
 //!
-//! `tests/golden/v1/NAME.bin` is what release 1 writes, `v3` has the commands of level 2. A test
+//! `tests/golden/v1/NAME.bin` is what release 1 writes, `v3` has the commands of level 2, `v4`
+//! those of level 3. A test
 //! that fails here means that servers of two releases would not understand each other: change the
 //! format's version, keep the old files, and read both.
 
@@ -22,10 +23,10 @@ use controlplane_state::command::{
     NodeBatch, NodeDrainSet, NodeSynced, PlanApply, Preempted, PromoteGroups, Purge, Unaccepted,
 };
 use controlplane_state::{
-    AclToken, AclTokenKind, Applied, BatchRejected, BatchResult, Collected, Command, Digest,
-    ItemResult, KindChange, MissedResult, Namespace, NodePool, NodeRejected, NodeRejection,
+    AccessRefusal, AclToken, AclTokenKind, Applied, BatchRejected, BatchResult, Collected, Command,
+    Digest, ItemResult, KindChange, MissedResult, Namespace, NodePool, NodeRejected, NodeRejection,
     Outcome, PoolScheduler, Refusal, SchedulerAlgorithm, SchedulerConfig, SessionEpoch, Stamped,
-    UpdateClass, Welcome, WelcomeKind,
+    TokenFault, UpdateClass, Welcome, WelcomeKind,
 };
 use prost::Message as _;
 use protocol_model::{
@@ -52,7 +53,11 @@ fn stamped(command: Command) -> Stamped {
 
 /// The frozen file of a command: that of the release which wrote its level first.
 fn golden(name: &str, level: u32) -> PathBuf {
-    let folder = if level == 1 { "v1" } else { "v3" };
+    let folder = match level {
+        1 => "v1",
+        2 => "v3",
+        _ => "v4",
+    };
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
         .join(folder)
@@ -271,6 +276,13 @@ fn outcomes_reach_the_server_that_forwarded() {
         Outcome::Updates(vec![result]),
         Outcome::Missed(vec![missed]),
         Outcome::Evaluated(vec![EvalId::from_u128(3)]),
+        Outcome::OneTimeTokenExchanged {
+            accessor_id: "a".to_owned(),
+        },
+        Outcome::Refused(Refusal::Access(AccessRefusal::InvalidToken {
+            number: 1,
+            fault: TokenFault::TooManyLinks { found: 300 },
+        })),
         Outcome::Collected(Collected {
             evals: 1,
             ..Collected::default()

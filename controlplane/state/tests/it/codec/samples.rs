@@ -262,6 +262,12 @@ fn settings_commands() -> Vec<(&'static str, Command)> {
         secret_hash: Digest([9; 32]),
         name: "Bootstrap Token".to_owned(),
         kind: AclTokenKind::Management,
+        sealed: None,
+        policies: Vec::new(),
+        roles: Vec::new(),
+        global: true,
+        expiration: None,
+        ttl: None,
         create_time: UnixNanos(1),
         create_index: 0,
         modify_index: 0,
@@ -385,6 +391,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         super::level_2::periodic(),
         super::level_2::drains(),
         super::level_2::pools(),
+        crate::access::commands(),
     ]
     .concat()
 }

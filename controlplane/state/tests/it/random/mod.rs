@@ -46,7 +46,7 @@ struct Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step =
-        (0u8..28, any::<u8>(), any::<u8>(), any::<u16>()).prop_map(|(kind, who, which, how)| {
+        (0u8..30, any::<u8>(), any::<u8>(), any::<u16>()).prop_map(|(kind, who, which, how)| {
             Step {
                 kind,
                 who,
@@ -162,7 +162,8 @@ fn command(cluster: &mut Harness, step: Step) -> Command {
         23 => jobs::collect_command(cluster, step),
         24 => jobs::deletion_command(cluster, step),
         25 => jobs::odd_command(cluster, step),
-        _ => jobs::restore_command(cluster, step),
+        26 | 27 => jobs::restore_command(cluster, step),
+        _ => crate::access::some_command(step.which, step.how),
     }
 }
 

@@ -1,14 +1,16 @@
 //! `/v1/acl`: the first management token, and whose token this is.
 
+use std::time::Duration;
+
 use controlplane_state::{AclToken, AclTokenKind, Command, Refusal};
 use protocol_api::acl::{Bootstrap, BootstrapRequest, OwnToken, Token};
-use protocol_model::{UnixNanos, format_rfc3339};
+use protocol_model::{SecretText, UnixNanos};
 use uuid::Uuid;
 
-use super::ask::{Ask, Caller};
-use super::error::{Answered, HttpError};
-use super::route::{Routes, routes};
 use crate::gateway;
+use crate::http::ask::{Ask, Caller};
+use crate::http::error::{Answered, HttpError};
+use crate::http::route::{Routes, routes};
 
 /// The file below the data directory that allows another bootstrap: it names the index that the
 /// refusal told.
@@ -16,29 +18,34 @@ const RESET_FILE: &str = "acl-bootstrap-reset";
 
 /// The token in the shape of the API. The secret is known only to its holder: the state keeps its
 /// digest.
-fn shown(token: &AclToken, secret_id: String) -> Token {
+fn shown(token: &AclToken, secret_id: SecretText) -> Token {
     let AclToken {
         accessor_id,
         secret_hash: _,
+        sealed: _,
         name,
         kind,
+        policies: _,
+        roles: _,
+        global,
+        expiration: _,
+        ttl: _,
         create_time,
         create_index,
         modify_index,
     } = token.clone();
-    let kind = match kind {
-        AclTokenKind::Management => "management",
-    };
     Token {
         accessor_id,
         secret_id,
         name,
-        kind: kind.to_owned(),
-        policies: None,
-        roles: None,
-        global: true,
-        create_time: format_rfc3339(create_time),
+        kind: kind.as_str().to_owned(),
+        policies: Vec::new(),
+        roles: Vec::new(),
+        global,
+        hash: String::new(),
+        create_time,
         expiration_time: None,
+        expiration_ttl: Duration::ZERO,
         create_index,
         modify_index,
     }
@@ -47,14 +54,15 @@ fn shown(token: &AclToken, secret_id: String) -> Token {
 pub(super) const ROUTES: Routes = routes![Bootstrap => bootstrap, OwnToken => own];
 
 /// The secret that is asked for, as it is, or a new one.
-fn secret(request: BootstrapRequest) -> Result<String, HttpError> {
+fn secret(request: BootstrapRequest) -> Result<SecretText, HttpError> {
     let BootstrapRequest { bootstrap_secret } = request;
     if bootstrap_secret.is_empty() {
-        return Ok(Uuid::new_v4().to_string());
+        return Ok(SecretText::new(Uuid::new_v4().to_string()));
     }
     // The only form that clients send: the parser takes three shorter and longer ones, too.
-    let hyphenated = bootstrap_secret.len() == uuid::fmt::Hyphenated::LENGTH;
-    if !hyphenated || Uuid::try_parse(&bootstrap_secret).is_err() {
+    let text = bootstrap_secret.reveal();
+    let hyphenated = text.len() == uuid::fmt::Hyphenated::LENGTH;
+    if !hyphenated || Uuid::try_parse(text).is_err() {
         return Err(HttpError::bad_request("invalid acl token"));
     }
     Ok(bootstrap_secret)
@@ -65,9 +73,15 @@ async fn bootstrap(ask: &Ask) -> Answered {
     let secret = secret(request)?;
     let token = AclToken {
         accessor_id: Uuid::new_v4().to_string(),
-        secret_hash: gateway::digest(secret.as_bytes()),
+        secret_hash: gateway::digest(secret.reveal().as_bytes()),
         name: "Bootstrap Token".to_owned(),
         kind: AclTokenKind::Management,
+        sealed: None,
+        policies: Vec::new(),
+        roles: Vec::new(),
+        global: true,
+        expiration: None,
+        ttl: None,
         create_time: UnixNanos::ZERO,
         create_index: 0,
         modify_index: 0,
@@ -88,7 +102,7 @@ async fn bootstrap(ask: &Ask) -> Answered {
         .change(Command::AclBootstrap { token, reset_index })
         .await?;
     // It is on a majority; wait until it is here too, so that the secret works at once.
-    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(5);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
     let snapshot = ask.api.cluster.at_least(changed.index, deadline).await?;
     let token = snapshot
         .acl_token(&accessor_id)
@@ -110,7 +124,7 @@ async fn own(ask: &Ask) -> Answered {
     ask.read(&[controlplane_state::Table::AclTokens], |snapshot| {
         let token = snapshot.acl_token(accessor_id);
         let token = token.ok_or_else(|| HttpError::not_found("ACL token not found"))?;
-        Ok(shown(token, String::new()))
+        Ok(shown(token, SecretText::default()))
     })
     .await
 }

@@ -1,0 +1,8 @@
+//! `/v1/acl`: one file per object.
+
+mod bootstrap;
+
+use super::route::Routes;
+
+/// The routes of each file.
+pub(super) const ALL: &[Routes] = &[bootstrap::ROUTES];

@@ -1,0 +1,82 @@
+//! Access control: tokens, policies, roles, auth methods, binding rules, one-time tokens and root
+//! keys are made, changed and deleted.
+
+mod keys;
+mod logins;
+mod one_time;
+mod policies;
+mod roles;
+mod tokens;
+
+use super::draft::Draft;
+use crate::access::{SEALED_BYTES_MAX, Sealed};
+use crate::applied::{AccessRefusal, AccessRows, Outcome, Refusal};
+use crate::command::{ACCESS_ROWS_MAX, AccessCommand};
+
+impl From<AccessRefusal> for Refusal {
+    fn from(refusal: AccessRefusal) -> Self {
+        Self::Access(refusal)
+    }
+}
+
+/// Whether anything changed.
+fn outcome(changed: bool) -> Outcome {
+    if changed {
+        Outcome::Done
+    } else {
+        Outcome::NoOp
+    }
+}
+
+/// Refuses a command of too many rows: applying it would hold up all others.
+fn check_rows<T>(rows: &[T]) -> Result<(), AccessRefusal> {
+    let (found, max) = (rows.len(), ACCESS_ROWS_MAX);
+    if found > max {
+        return Err(AccessRefusal::TooManyRows { found, max });
+    }
+    Ok(())
+}
+
+/// Refuses another row where a table is full.
+fn check_room(rows: AccessRows, count: usize, max: usize) -> Result<(), AccessRefusal> {
+    if count >= max {
+        return Err(AccessRefusal::LimitReached { rows, max });
+    }
+    Ok(())
+}
+
+/// Each text once, at its first place.
+fn without_repeats(texts: &mut Vec<String>) {
+    let mut seen = std::collections::BTreeSet::new();
+    texts.retain(|text| seen.insert(text.clone()));
+}
+
+impl Draft {
+    pub(crate) fn access(&mut self, command: AccessCommand) -> Result<Outcome, Refusal> {
+        match command {
+            AccessCommand::Policies(command) => self.acl_policies(command),
+            AccessCommand::Tokens(command) => self.acl_tokens(command),
+            AccessCommand::Roles(command) => self.acl_roles(command),
+            AccessCommand::AuthMethods(command) => self.auth_methods(command),
+            AccessCommand::BindingRules(command) => self.binding_rules(command),
+            AccessCommand::OneTimeTokens(command) => self.one_time_tokens(command),
+            AccessCommand::RootKeyUpsert(command) => self.root_key_upsert(*command),
+        }
+    }
+
+    /// Counts a value that comes with the command. Its key may be gone since it was sealed.
+    pub(super) fn take_sealed(&mut self, sealed: Option<&Sealed>) -> Result<(), AccessRefusal> {
+        let Some(Sealed { key, bytes, .. }) = sealed else {
+            return Ok(());
+        };
+        let length = bytes.len();
+        if length > SEALED_BYTES_MAX {
+            return Err(AccessRefusal::SealedTooLong { bytes: length });
+        }
+        if self.tables.root_key(*key).is_none() {
+            return Err(AccessRefusal::SealingKeyGone(*key));
+        }
+        self.tables.count_seal(*key);
+        Ok(())
+    }
+}

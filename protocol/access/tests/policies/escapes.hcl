@@ -1,0 +1,4 @@
+﻿namespace "d\u0065v" {
+	policy = "\U00000072ead"
+}
+plugin { policy = "write" }
