@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad};
+use controlplane_state::{Sealed, Snapshot};
 use parking_lot::RwLock;
 use zeroize::Zeroizing;
 
@@ -13,7 +14,7 @@ use crate::error::KeyringError;
 use crate::kek::{Kek, KekId};
 use crate::purpose::Purpose;
 use crate::root_key::RootKey;
-use crate::sealed::{Nonce, SEAL_BYTES_MAX, Sealed};
+use crate::sealed::{Nonce, SEAL_BYTES_MAX};
 use crate::wrapped::WrappedRootKey;
 
 /// The root keys of the state, as one entry of the log left them.
@@ -23,6 +24,22 @@ pub struct RootKeys {
     pub wrapped: Vec<WrappedRootKey>,
     /// The one that seals; `None` where there is none yet.
     pub active: Option<u32>,
+}
+
+impl RootKeys {
+    /// Those of a state.
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let wrapped = snapshot.root_keys().map(|key| WrappedRootKey {
+            number: key.number,
+            id: key.id,
+            kek: KekId::from(key.kek_id),
+            bytes: key.wrapped.clone(),
+        });
+        Self {
+            wrapped: wrapped.collect(),
+            active: snapshot.active_root_key().map(|key| key.number),
+        }
+    }
 }
 
 /// See the top of this file.

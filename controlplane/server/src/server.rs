@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use controlplane_leader::gc::GcThresholds;
 use controlplane_keyring::{FileKeks, KekStore};
+use controlplane_leader::gc::GcThresholds;
 use controlplane_raft::{Disk, HostDisk, Raft, RaftConfig, ServerInfo};
 use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Pool};
 use tokio::net::TcpListener;

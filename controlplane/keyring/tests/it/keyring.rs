@@ -146,7 +146,7 @@ fn a_root_key_that_left_the_state_opens_nothing_any_more() {
 }
 
 #[test]
-fn a_value_of_more_than_1_mib_is_not_sealed() {
+fn a_value_above_the_limit_is_not_sealed() {
     let keyring = keyring();
     let (largest, larger) = (vec![0; SEAL_BYTES_MAX], vec![0; SEAL_BYTES_MAX + 1]);
     keyring

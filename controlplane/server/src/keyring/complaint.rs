@@ -89,7 +89,10 @@ mod tests {
         let line = Some(Line::Trouble(missing.to_string()));
         let start = Instant::now();
         let mut complaint = Complaint::default();
-        assert_eq!(complaint.line(None, Some(KeyringError::NoRootKey), start), None);
+        assert_eq!(
+            complaint.line(None, Some(KeyringError::NoRootKey), start),
+            None
+        );
         assert_eq!(complaint.line(None, Some(missing), start), line);
         let soon = start + Duration::from_secs(3599);
         assert_eq!(complaint.line(None, Some(missing), soon), None);

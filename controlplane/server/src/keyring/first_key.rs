@@ -26,11 +26,7 @@ const OLD_SERVER_PAUSE: Duration = Duration::from_secs(1);
 
 /// Makes the first root key, as the leader of `term`, unless there is one. Answers after which
 /// pause to try again; `None` where there is nothing to do.
-pub(super) async fn make(
-    service: &KekService,
-    cluster: &Cluster,
-    term: u64,
-) -> Option<Duration> {
+pub(super) async fn make(service: &KekService, cluster: &Cluster, term: u64) -> Option<Duration> {
     let snapshot = cluster.snapshot();
     if snapshot.active_root_key().is_some() {
         return None;
@@ -43,7 +39,11 @@ pub(super) async fn make(
         return Some(OLD_SERVER_PAUSE);
     }
     // What an earlier leader had written is applied here then.
-    if cluster.change_as_leader(Command::Barrier, term).await.is_err() {
+    if cluster
+        .change_as_leader(Command::Barrier, term)
+        .await
+        .is_err()
+    {
         return Some(EARLY_PAUSE);
     }
     let mut attempt = Attempt {
@@ -97,14 +97,15 @@ impl Attempt<'_> {
     async fn ask(&mut self, servers: BTreeSet<u64>, machine: &mut FirstKey) {
         let members = self.cluster.status().membership;
         let asked = servers.into_iter().map(|server| {
-            let members = &members;
-            async move { (server, self.keks_of(server, members).await) }
+            let (attempt, members) = (&*self, &members);
+            async move { (server, attempt.keks_of(server, members).await) }
         });
         for (server, answer) in join_all(asked).await {
             match answer {
                 Ok(keks) => {
                     machine.on_answer(server, keks.iter().map(Kek::id));
-                    self.known.extend(keks.into_iter().map(|kek| (kek.id(), kek)));
+                    self.known
+                        .extend(keks.into_iter().map(|kek| (kek.id(), kek)));
                 }
                 Err(reason) => {
                     tracing::debug!(server, reason, "a server did not answer which KEKs it has");
@@ -170,7 +171,7 @@ impl Attempt<'_> {
             key,
             replaces: None,
         };
-        let command = Command::RootKeyUpsert(Box::new(upsert));
+        let command = Command::from(upsert);
         match self.cluster.change_as_leader(command, self.term).await {
             Ok(_) => {
                 tracing::info!(
@@ -193,9 +194,7 @@ impl Attempt<'_> {
     }
 }
 
-fn root_key(
-    kek: &Kek,
-) -> Result<controlplane_state::RootKey, controlplane_keyring::RootKeyError> {
+fn root_key(kek: &Kek) -> Result<controlplane_state::RootKey, controlplane_keyring::RootKeyError> {
     let id = Uuid::new_v4();
     let made = RootKey::generate()?;
     let public = made.public().clone();

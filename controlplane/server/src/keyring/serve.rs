@@ -35,7 +35,10 @@ impl KekService {
         let server = ServerId::from_u64(request.server_id);
         tracing::info!(%server, ?ids, "KEKs handed out to another server");
         v1::KekReply {
-            keks: keks.iter().map(|kek| kek.reveal().to_vec().into()).collect(),
+            keks: keks
+                .iter()
+                .map(|kek| kek.reveal().to_vec().into())
+                .collect(),
             refused: String::new(),
         }
     }

@@ -19,7 +19,7 @@ use crate::node_calls::run_deaf;
 use crate::world::{PATIENCE, service};
 
 /// Addresses that were free a moment ago: the servers have to know each other's before they start.
-fn addresses() -> Vec<SocketAddr> {
+pub(crate) fn addresses() -> Vec<SocketAddr> {
     let sockets: Vec<UdpSocket> = (0..3)
         .map(|_| UdpSocket::bind(("127.0.0.1", 0)).expect("a port"))
         .collect();
@@ -29,7 +29,12 @@ fn addresses() -> Vec<SocketAddr> {
         .collect()
 }
 
-async fn start(root: &Path, number: usize, addresses: &[SocketAddr], silence: Duration) -> Server {
+pub(crate) async fn start(
+    root: &Path,
+    number: usize,
+    addresses: &[SocketAddr],
+    silence: Duration,
+) -> Server {
     let directory = root.join(number.to_string());
     std::fs::create_dir_all(&directory).expect("a directory");
     let mut config = Config::dev(directory).expect("a configuration");
