@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    alloc, cluster, deployment, eval, job, namespace, node, operator, scaling, status, tls,
+    acl, alloc, cluster, deployment, eval, job, namespace, node, operator, scaling, status, tls,
 };
 use crate::failure::{Exit, Failure};
 use crate::session::{GlobalFlags, Session};
@@ -48,9 +48,9 @@ pub(crate) enum Command {
     /// The replicated log and snapshots of the state
     #[command(subcommand)]
     Operator(operator::OperatorCommand),
-    /// Access control
+    /// Access control: policies, tokens, roles, logins
     #[command(subcommand)]
-    Acl(cluster::AclCommand),
+    Acl(acl::AclCommand),
     /// The cluster's housekeeping
     #[command(subcommand)]
     System(cluster::SystemCommand),

@@ -50,6 +50,9 @@ pub(crate) enum Failure {
     /// A node pool's file with mistakes, all of them.
     #[error("the node pool file cannot be read:\n\n{0}")]
     PoolFile(protocol_jobspec::Diagnostics),
+    /// A policy's file with mistakes, all of them.
+    #[error("the policy file cannot be read:\n\n{0}")]
+    PolicyFile(String),
     /// A job with mistakes, all of them, where its file makes them.
     #[error("the job is not valid:\n\n{0}")]
     Mistakes(protocol_jobspec::Diagnostics),
@@ -190,8 +193,8 @@ fn api_hint(error: &ClientError) -> Option<String> {
         }
         ClientError::Tls { trouble, .. } => tls_hint(*trouble)?,
         ClientError::Status { code: 403, message } if message == "Permission denied" => {
-            "a management token is given with -token or DROVER_TOKEN; `drover acl bootstrap` makes \
-             the first one"
+            "a token is given with -token or DROVER_TOKEN; `drover acl whoami` shows the caller and \
+             its policies, `drover acl bootstrap` makes the first token"
         }
         ClientError::Status { code: 500, message } if message == "No cluster leader" => {
             "a majority of the servers has to run and reach each other; `drover server members` \

@@ -135,6 +135,11 @@ impl Session {
         GlobalFlags::text(self.flags.namespace.as_ref(), "NAMESPACE")
     }
 
+    /// The namespace of the flag alone, without the environment's.
+    pub(crate) fn namespace_flag(&self) -> Option<&str> {
+        self.flags.namespace.as_deref()
+    }
+
     /// A client of the server.
     ///
     /// # Errors

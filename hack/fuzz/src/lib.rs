@@ -21,6 +21,7 @@ mod jobs;
 mod journal;
 mod keeper;
 mod keyring;
+mod logins;
 mod messages;
 mod network;
 mod requests;
@@ -37,6 +38,7 @@ pub use jobs::{job_document, job_file};
 pub use journal::{journal, journal_file};
 pub use keeper::{keeper_packet, keeper_plan, keeper_record, keeper_state, keeper_stream};
 pub use keyring::{kek_file, sealed_value};
+pub use logins::{discovery_document, key_set, login_token, pending_login, token_answer};
 pub use messages::wire_message;
 pub use network::{netlink_answer, nft_description};
 pub use requests::http_request;
@@ -54,6 +56,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("artifact_zip", artifact_zip),
     ("checkpoint", checkpoint),
     ("checkpoint_records", checkpoint_records),
+    ("discovery_document", discovery_document),
     ("frame", frame),
     ("http_request", http_request),
     ("jail_frame", jail_frame),
@@ -67,13 +70,17 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("keeper_state", keeper_state),
     ("keeper_stream", keeper_stream),
     ("kek_file", kek_file),
+    ("key_set", key_set),
     ("log_entry", log_entry),
     ("log_history", log_history),
     ("log_outcome", log_outcome),
     ("log_segment", log_segment),
+    ("login_token", login_token),
     ("netlink_answer", netlink_answer),
     ("nft_description", nft_description),
+    ("pending_login", pending_login),
     ("sealed_value", sealed_value),
     ("template", template),
+    ("token_answer", token_answer),
     ("wire_message", wire_message),
 ];

@@ -9,11 +9,22 @@
 //! - [`policy`]: the rules of one document.
 //! - [`names`]: names and descriptions of policies, roles and tokens.
 //! - [`acl`]: the policies of a caller compiled, and the questions that routes ask.
+//! - [`method`]: auth methods: which are stored, their secrets, the names of their tokens.
+//! - [`jwt`], [`jwks`]: signed tokens and the keys that verify them.
+//! - [`claims`], [`binding`]: what a login says about its user, and the rights that follow.
+//! - [`oidc`]: logins through an OpenID provider, without memory on the servers.
 
 pub mod acl;
+pub mod binding;
 pub mod capability;
+pub mod claims;
+pub mod jwks;
+pub mod jwt;
+pub mod method;
 pub mod names;
+pub mod oidc;
 pub mod policy;
+mod unique_json;
 
 pub use self::acl::Acl;
 pub use self::capability::{

@@ -1,22 +1,13 @@
-//! What there is one of in a cluster: `server members`, `acl bootstrap`, `system gc`.
-
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+//! What there is one of in a cluster: `server members`, `system gc`.
 
 use clap::{Args, Subcommand};
-use protocol_api::acl::{Bootstrap as MakeToken, BootstrapRequest};
 use protocol_api::agent::AgentMembers;
 use protocol_api::operator::CollectGarbage;
 use protocol_client::Query;
-use protocol_model::SecretText;
 
 use crate::failure::{Exit, Failure};
-use crate::render::columns::{Columns, pairs};
+use crate::render::columns::Columns;
 use crate::session::{PATIENCE_WHOLE_STATE, Session};
-
-/// The most that is read of a file with a token's secret: a UUID has 36 bytes.
-const SECRET_BYTES_MAX: u64 = 1024;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ServerCommand {
@@ -96,77 +87,6 @@ impl ServerCommand {
         }
         Ok(Exit::SUCCESS)
     }
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum AclCommand {
-    /// Make the first management token; its secret is shown once
-    Bootstrap(Bootstrap),
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Bootstrap {
-    /// A file with the token's secret, a UUID; - reads it from stdin; without it a secret is made
-    #[arg(value_name = "FILE")]
-    secret: Option<PathBuf>,
-    /// Answer of the API
-    #[arg(long)]
-    json: bool,
-}
-
-impl AclCommand {
-    pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
-        let Self::Bootstrap(Bootstrap { secret, json }) = self;
-        let mut request = BootstrapRequest::default();
-        if let Some(path) = secret {
-            request.bootstrap_secret = SecretText::new(read_secret(&path)?);
-        }
-        let client = session.client()?;
-        let query = Query::new();
-        let token = client.call_with(&MakeToken, &query, &request).await?.value;
-        if json {
-            session.out.json(&token)?;
-            return Ok(Exit::SUCCESS);
-        }
-        session.out.data(&pairs(&[
-            ("Accessor ID", token.accessor_id),
-            ("Secret ID", token.secret_id.reveal().to_owned()),
-            ("Name", token.name),
-            ("Type", token.kind),
-            (
-                "Create Time",
-                protocol_model::format_rfc3339(token.create_time),
-            ),
-        ]))?;
-        Ok(Exit::SUCCESS)
-    }
-}
-
-/// The secret in a file, without the line's end. The server judges its form.
-fn read_secret(path: &Path) -> Result<String, Failure> {
-    let failed = |source| Failure::ReadFile {
-        path: path.to_owned(),
-        source,
-    };
-    let mut text = String::new();
-    let mut file: Box<dyn Read> = if path == Path::new("-") {
-        Box::new(std::io::stdin().lock())
-    } else {
-        Box::new(File::open(path).map_err(failed)?)
-    };
-    file.by_ref()
-        .take(SECRET_BYTES_MAX + 1)
-        .read_to_string(&mut text)
-        .map_err(failed)?;
-    let secret = text.trim();
-    if secret.is_empty() || text.len() as u64 > SECRET_BYTES_MAX {
-        let problem = format!(
-            "{} holds no token: expected a UUID and nothing else",
-            path.display()
-        );
-        return Err(Failure::usage(problem));
-    }
-    Ok(secret.to_owned())
 }
 
 #[derive(Subcommand, Debug)]

@@ -1,5 +1,6 @@
 //! One module per command, or per family of small ones.
 
+pub(crate) mod acl;
 pub(crate) mod alloc;
 pub(crate) mod cluster;
 pub(crate) mod deployment;

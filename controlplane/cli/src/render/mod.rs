@@ -1,5 +1,6 @@
 //! Answers of the API as text. Everything here is a function: values in, text out.
 
+pub(crate) mod acl;
 pub(crate) mod alloc;
 pub(crate) mod children;
 pub(crate) mod columns;

@@ -1,5 +1,6 @@
 //! The program as its users start it, against files and against a server of canned answers.
 
+mod acl;
 mod bootstrap;
 mod dispatch;
 mod drain;

@@ -178,6 +178,31 @@ const TEMPLATE: &[&[u8]] = &[
     b"nil",
 ];
 
+/// Headers and payloads of tokens.
+const TOKEN: &[&[u8]] = &[
+    b".",
+    b"=",
+    b"eyJhbGciOiJub25lIn0",
+    b"eyJhbGciOiJIUzI1NiJ9",
+    b"eyJhbGciOiJSUzI1NiIsImFsZyI6Im5vbmUifQ",
+    b"e30",
+    b"W10",
+];
+
+/// Parts of addresses in JSON.
+const URL: &[&[u8]] = &[
+    b"\"http://",
+    b"https://",
+    b"@",
+    b"#",
+    b"\\u0000",
+    b"[::1]",
+    b"169.254.169.254",
+    b":0",
+    b"null",
+    b"\"jwks_uri\":",
+];
+
 macro_rules! targets {
     ($($name:ident: $target:ident, $seeds:expr, $words:expr;)*) => {
         $(#[test]
@@ -220,6 +245,11 @@ targets! {
     no_file_upsets_the_stream_reader: keeper_stream, seeds::streams(), &[];
     no_text_upsets_the_reader_of_keks: kek_file, seeds::kek_files(), &[];
     no_bytes_upset_sealed_values: sealed_value, seeds::sealed_values(), &[];
+    no_text_upsets_the_parser_of_tokens: login_token, seeds::login_tokens(), TOKEN;
+    no_document_upsets_the_reader_of_key_sets: key_set, seeds::key_sets(), JSON;
+    no_document_upsets_the_reader_of_discovery: discovery_document, seeds::discoveries(), URL;
+    no_answer_upsets_the_exchange_of_codes: token_answer, seeds::token_answers(), JSON;
+    no_bytes_upset_the_state_of_a_login: pending_login, seeds::pending_logins(), JSON;
     no_record_upsets_the_journal: journal, seeds::journals(), JSON;
     no_file_upsets_the_journal: journal_file, seeds::journal_files(), &[];
     no_datagram_upsets_netlink: netlink_answer, seeds::netlink_answers(), &[];

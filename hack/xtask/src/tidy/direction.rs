@@ -56,6 +56,7 @@ const LEAF: &str = "protocol-error-chain";
 
 /// Dependencies that one crate adapts for all others.
 const EXCLUSIVE: &[(&str, &[&str])] = &[
+    ("jsonwebtoken", &["protocol-access", "hack-features"]),
     ("openraft", &["controlplane-raft", "hack-features"]),
     ("tokio-uring", &["noded-daemon", "hack-features"]),
     ("gotmpl", &["noded-template", "hack-features"]),

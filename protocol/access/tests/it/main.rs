@@ -3,6 +3,7 @@
 mod capabilities;
 mod corpus;
 mod errors;
+mod login;
 mod rights;
 
 use std::path::PathBuf;

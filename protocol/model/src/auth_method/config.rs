@@ -12,7 +12,8 @@ use crate::nullable::or_default;
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AuthMethodConfig {
-    /// Public keys, PEM. One of three sources of keys for [`AUTH_METHOD_JWT`](super::AUTH_METHOD_JWT).
+    /// Public keys, PEM. One of three sources of keys for
+    /// [`AUTH_METHOD_JWT`](super::AUTH_METHOD_JWT).
     #[serde(rename = "JWTValidationPubKeys", with = "nullable")]
     pub jwt_validation_pub_keys: Vec<String>,
     /// The address of a key set (JWKS), the second source.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What answers of the API show in place of a secret. Written back, it keeps the stored secret.
+/// The text in place of a secret in answers of the API. Written back, it keeps the stored secret.
 pub const REDACTED: &str = "redacted";
 
 /// A secret in an object of the API. `Debug` hides it; JSON holds it, so that clients can send it:

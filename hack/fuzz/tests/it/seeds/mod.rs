@@ -60,6 +60,31 @@ pub(crate) fn kek_files() -> Vec<Vec<u8>> {
     bytes_of(files("controlplane/keyring/tests/golden/v1", "kek_file"))
 }
 
+/// Tokens of identity providers.
+pub(crate) fn login_tokens() -> Vec<Vec<u8>> {
+    bytes_of(files("hack/fuzz/seeds", "login-token-"))
+}
+
+/// Key sets of identity providers.
+pub(crate) fn key_sets() -> Vec<Vec<u8>> {
+    bytes_of(files("hack/fuzz/seeds", "login-keys-"))
+}
+
+/// Discovery documents of identity providers.
+pub(crate) fn discoveries() -> Vec<Vec<u8>> {
+    bytes_of(files("hack/fuzz/seeds", "login-discovery-"))
+}
+
+/// Answers of token endpoints.
+pub(crate) fn token_answers() -> Vec<Vec<u8>> {
+    bytes_of(files("hack/fuzz/seeds", "login-answer-"))
+}
+
+/// The frozen state of a login.
+pub(crate) fn pending_logins() -> Vec<Vec<u8>> {
+    bytes_of(files("protocol/access/tests/frozen", "pending_login_"))
+}
+
 /// A frozen sealed value of each purpose.
 pub(crate) fn sealed_values() -> Vec<Vec<u8>> {
     bytes_of(files("controlplane/keyring/tests/golden/v1", "sealed_"))
