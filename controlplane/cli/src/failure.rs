@@ -50,6 +50,9 @@ pub(crate) enum Failure {
     /// A node pool's file with mistakes, all of them.
     #[error("the node pool file cannot be read:\n\n{0}")]
     PoolFile(protocol_jobspec::Diagnostics),
+    /// A namespace's file with mistakes, all of them.
+    #[error("the namespace file cannot be read:\n\n{0}")]
+    NamespaceFile(protocol_jobspec::Diagnostics),
     /// A policy's file with mistakes, all of them.
     #[error("the policy file cannot be read:\n\n{0}")]
     PolicyFile(String),

@@ -21,6 +21,7 @@
 //! - [`periodic::PeriodicLaunches`]: which periodic jobs are due.
 //! - [`failed::failed`]: the end of one that fails, for the API too.
 //! - [`drain::Drains`]: which allocations leave draining nodes next, and when a drain is over.
+//! - [`expiries::Expiries`]: which access tokens and one-time tokens are removed.
 //! - [`tenure::Tenure`]: for how long nodes have had a leader to come back to.
 //! - [`gc::collect`]: what is over for long enough to be forgotten.
 //!
@@ -33,6 +34,7 @@ pub mod broker;
 mod deadlines;
 pub mod drain;
 pub mod evaluations;
+pub mod expiries;
 pub mod failed;
 pub mod false_positives;
 pub mod gc;

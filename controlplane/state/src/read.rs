@@ -9,11 +9,11 @@ use protocol_model::{
 };
 
 use crate::columns::NodeColumns;
+use crate::namespace::Namespace;
 use crate::node_pool::NodePool;
 use crate::prefix::IdPrefix;
 use crate::record::{
-    ClusterMeta, GroupSummary, JobSummary, JobTally, Namespace, NodeRecord, ReportMark,
-    SchedulerConfig,
+    ClusterMeta, GroupSummary, JobSummary, JobTally, NodeRecord, ReportMark, SchedulerConfig,
 };
 use crate::restore::PendingRestore;
 use crate::tables::{Table, Tables};

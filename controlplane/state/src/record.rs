@@ -266,21 +266,3 @@ impl PreemptionConfig {
         }
     }
 }
-
-/// A namespace.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Namespace {
-    /// Its name.
-    pub name: String,
-    /// What it is for.
-    pub description: String,
-    /// Its operator's own key-value pairs.
-    #[serde(default)]
-    pub meta: BTreeMap<String, String>,
-    /// The log index that made it.
-    #[serde(default)]
-    pub create_index: u64,
-    /// The log index that last changed it.
-    #[serde(default)]
-    pub modify_index: u64,
-}

@@ -157,7 +157,7 @@ fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
         Command::AclBootstrap { token, reset_index } => draft.acl_bootstrap(token, reset_index),
         Command::Access(command) => draft.access(command),
         Command::NamespaceUpsert { namespace } => draft.namespace_upsert(namespace),
-        Command::NamespaceDelete { name } => draft.namespace_delete(&name),
+        Command::NamespaceDelete { name, rule } => draft.namespace_delete(&name, rule),
         Command::NodePoolUpsert { pool } => draft.node_pool_upsert(pool),
         Command::NodePoolDelete { name } => draft.node_pool_delete(name),
         Command::SchedulerConfigSet {

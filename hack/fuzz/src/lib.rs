@@ -12,6 +12,7 @@
 //!
 //! Input: bytes. Output: a verdict, or a panic that is a bug in the decoder.
 
+mod access;
 mod artifacts;
 mod checkpoints;
 mod entries;
@@ -29,6 +30,7 @@ mod segment;
 mod templates;
 mod verdict;
 
+pub use access::acl_policy;
 pub use artifacts::{artifact_source, artifact_tar, artifact_zip};
 pub use checkpoints::{checkpoint, checkpoint_records};
 pub use entries::{log_entry, log_history, log_outcome};
@@ -51,6 +53,7 @@ pub type Target = fn(&[u8]) -> Verdict;
 
 /// Every target by its name, which is also the name of its wrapper in `libfuzzer/`.
 pub const TARGETS: &[(&str, Target)] = &[
+    ("acl_policy", acl_policy),
     ("artifact_source", artifact_source),
     ("artifact_tar", artifact_tar),
     ("artifact_zip", artifact_zip),

@@ -1,7 +1,8 @@
-//! Access control decided: which rights the policies of a caller give.
+//! Access control decided: which rights the policies of a caller give, and how much it may ask.
 //!
 //! ```text
 //! document --policy--> Policy --acl--> Acl <-- questions of routes
+//!                      request, now --budget--> taken, or when to try again
 //! ```
 //!
 //! - [`capability`]: the rights that a policy can name, one enum per kind of object, with the
@@ -9,6 +10,7 @@
 //! - [`policy`]: the rules of one document.
 //! - [`names`]: names and descriptions of policies, roles and tokens.
 //! - [`acl`]: the policies of a caller compiled, and the questions that routes ask.
+//! - [`budget`]: how many requests a caller may make, and how many places it may occupy.
 //! - [`method`]: auth methods: which are stored, their secrets, the names of their tokens.
 //! - [`jwt`], [`jwks`]: signed tokens and the keys that verify them.
 //! - [`claims`], [`binding`]: what a login says about its user, and the rights that follow.
@@ -16,6 +18,7 @@
 
 pub mod acl;
 pub mod binding;
+pub mod budget;
 pub mod capability;
 pub mod claims;
 pub mod jwks;

@@ -16,7 +16,8 @@
 //! - `variables`, `locals`, `type_constraint`: what expressions can name.
 //! - `schema`, `decode`: which blocks and attributes there are, and how they become JSON.
 //! - `json`: job files that are JSON already.
-//! - `pool`: files of node pools, which use the same tables ([`parse_pool`]).
+//! - `pool`, `namespace`: files of node pools and namespaces, which use the same tables
+//!   ([`parse_pool`], [`parse_namespace`]).
 //! - `places`: the lines of what validation finds later, and of warnings ([`Places`]).
 //!
 //! Limits: [`SOURCE_BYTES_MAX`] bytes of text, 64 levels of nesting (the syntax parser's), a
@@ -30,10 +31,12 @@ mod functions;
 mod inputs;
 mod json;
 mod locals;
+mod namespace;
 mod places;
 mod pool;
 mod references;
 mod schema;
+mod single;
 mod suggestion;
 mod syntax;
 mod text;
@@ -44,6 +47,7 @@ mod written;
 
 pub use self::diagnostic::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics};
 pub use self::inputs::{Directories, FileError, Inputs, NoFiles, VariableFile, Variables};
+pub use self::namespace::parse_namespace;
 pub use self::places::Places;
 pub use self::pool::parse_pool;
 pub use self::text::decode_text;

@@ -3,13 +3,11 @@
 use hcl_edit::structure::{Block, Body, Structure};
 use serde_json::Value as Json;
 
-use crate::decode::{BlockView, Decoder, Problems};
-use crate::diagnostic::{Diagnostics, Source};
-use crate::eval::{Machine, Scope, Unknown, span_of};
-use crate::inputs::{NoFiles, Variables};
-use crate::syntax::{self, Damage, Syntax};
-use crate::text::without_mark;
-use crate::{SOURCE_BYTES_MAX, schema};
+use crate::decode::{BlockView, Problems};
+use crate::diagnostic::Diagnostics;
+use crate::eval::span_of;
+use crate::syntax::Damage;
+use crate::{schema, single};
 
 /// Reads the file of a node pool in HCL, and answers the pool as the API takes it. `name` is how
 /// messages call the file. There are no variables and no files beside it.
@@ -17,46 +15,7 @@ use crate::{SOURCE_BYTES_MAX, schema};
 /// # Errors
 /// All problems of the file, located.
 pub fn parse_pool(name: &str, text: &str) -> Result<Json, Diagnostics> {
-    let text = without_mark(text);
-    if text.len() > SOURCE_BYTES_MAX {
-        let length = text.len();
-        let message = format!("the file has {length} bytes, the limit is {SOURCE_BYTES_MAX}");
-        let source = Source::new(name, "");
-        return Err(source.diagnostic(&(0..0), message, None).into());
-    }
-    let source = Source::new(name, text);
-    let mut list = Diagnostics::default();
-    let Syntax { body, damage } = syntax::parse(&source, &mut list);
-    let Some(damage) = damage else {
-        list.sort();
-        return Err(list);
-    };
-    let mut problems = Problems {
-        source: &source,
-        list: &mut list,
-    };
-    let decoded = pool_block(&body, &damage, &mut problems).and_then(|block| {
-        let mut inputs = NoFiles {
-            variables: Variables::default(),
-            now: jiff::Timestamp::UNIX_EPOCH,
-            seed: 0,
-        };
-        let mut machine = Machine::new(&mut inputs);
-        let scope = Scope::root(Unknown::Refuse);
-        let mut decoder = Decoder {
-            problems,
-            machine: &mut machine,
-            damage: &damage,
-        };
-        decoder.block(&schema::NODE_POOL, &BlockView::new(block), &scope)
-    });
-    match decoded {
-        Some(pool) if list.is_empty() => Ok(pool),
-        Some(_) | None => {
-            list.sort();
-            Err(list)
-        }
-    }
+    single::parse(name, text, &schema::NODE_POOL, pool_block)
 }
 
 /// The one `node_pool` block of a file.
@@ -64,7 +23,7 @@ fn pool_block<'b>(
     body: &'b Body,
     damage: &Damage,
     problems: &mut Problems<'_>,
-) -> Option<&'b Block> {
+) -> Option<BlockView<'b>> {
     let mut found: Option<&Block> = None;
     for structure in body {
         let (word, span) = match structure {
@@ -89,5 +48,5 @@ fn pool_block<'b>(
         let hint = "it begins with `node_pool \"NAME\" {`".to_owned();
         problems.report(&(0..0), "there is no `node_pool` in this file", Some(hint));
     }
-    found
+    found.map(BlockView::new)
 }

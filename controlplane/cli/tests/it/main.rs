@@ -13,6 +13,7 @@ mod job_output;
 mod logs;
 mod members;
 mod monitor;
+mod namespaces;
 mod node_pools;
 mod periodic;
 mod plan;

@@ -8,6 +8,7 @@ use protocol_model::{EvalId, NodeId, NodeStatus};
 
 use crate::drain::Drains;
 use crate::evaluations::Evaluations;
+use crate::expiries::Expiries;
 use crate::gc::{Garbage, GcThresholds};
 use crate::liveness::{KNOCK_AGAIN_MAX, Liveness};
 use crate::owed_syncs::OwedSyncs;
@@ -61,6 +62,7 @@ pub struct Leader {
     rollouts: Rollouts,
     periodic: PeriodicLaunches,
     drains: Drains,
+    expiries: Expiries,
     garbage: Garbage,
 }
 
@@ -82,6 +84,7 @@ macro_rules! parts {
             $($by)+ $leader.rollouts,
             $($by)+ $leader.periodic,
             $($by)+ $leader.drains,
+            $($by)+ $leader.expiries,
             $($by)+ $leader.garbage,
         ]
     };
@@ -119,6 +122,7 @@ impl Leader {
             rollouts: Rollouts::of(snapshot, now.monotonic + grace, now),
             periodic: PeriodicLaunches::of(snapshot, now),
             drains: Drains::of(snapshot, now),
+            expiries: Expiries::of(snapshot, now),
             garbage: Garbage::new(config.gc, now),
         };
         for record in snapshot.nodes() {
@@ -140,7 +144,7 @@ impl Leader {
         leader
     }
 
-    fn parts(&mut self) -> [&mut dyn LeaderPart; 9] {
+    fn parts(&mut self) -> [&mut dyn LeaderPart; 10] {
         parts!(mut self)
     }
 
@@ -248,7 +252,7 @@ impl Leader {
 
     /// When there is something to do again, by the monotonic clock.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let parts: [&dyn LeaderPart; 9] = parts!(self);
+        let parts: [&dyn LeaderPart; 10] = parts!(self);
         parts.iter().filter_map(|part| part.poll_timeout()).min()
     }
 

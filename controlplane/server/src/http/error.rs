@@ -103,6 +103,9 @@ impl From<Refusal> for HttpError {
             | Refusal::UnknownSpec(_) => StatusCode::NOT_FOUND,
             Refusal::UnknownNamespace(_)
             | Refusal::NamespaceInUse(_)
+            | Refusal::NamespaceHolds(_)
+            | Refusal::NamespaceNotDeletable(_)
+            | Refusal::JobDenied(_)
             | Refusal::PoolNotChangeable(_)
             | Refusal::PoolNotDeletable(_)
             | Refusal::PoolHasNodes(_)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controlplane_state::command::{ChildJob, Launch, LaunchCause, PeriodicLaunch};
-use controlplane_state::{Command, LaunchResult, Launched, Outcome};
+use controlplane_state::{Command, LaunchResult, Launched, Outcome, Refusal};
 use protocol_api::jobs::Forced;
 use protocol_model::{EvalTrigger, Job};
 
@@ -42,6 +42,7 @@ pub(super) async fn force(ask: &Ask) -> Answered {
             Some(LaunchResult::NotTracked) => return Err(not_tracked(job)),
             // Built anew from what the job is now.
             Some(LaunchResult::ParentChanged) => {}
+            Some(LaunchResult::Denied(denied)) => return Err(Refusal::JobDenied(denied).into()),
             Some(LaunchResult::Earlier | LaunchResult::Overlaps) | None => return Err(nonsense()),
         }
     }

@@ -25,7 +25,7 @@ pub(super) async fn plan(ask: &Ask) -> Answered {
     let id = ask.parameter("id");
     let request: JobRequest = ask.json()?;
     let wants_diff = request.diff;
-    let Prepared { job, .. } = prepare(ask, request.job, Some(id))?;
+    let Prepared { job, .. } = prepare(ask, request.job, Some(id)).await?;
     let snapshot = ask.api.cluster.consistent().await?;
     let index = snapshot.index();
     let old = snapshot.job(&job.key()).cloned();

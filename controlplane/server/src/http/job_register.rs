@@ -53,7 +53,7 @@ async fn write(ask: &Ask, id: Option<&str>) -> Answered {
     let Prepared {
         mut job,
         mut warnings,
-    } = prepare(ask, request.job, id)?;
+    } = prepare(ask, request.job, id).await?;
     if let Some(too_large) = too_large {
         if !warnings.is_empty() {
             warnings.push('\n');
@@ -151,9 +151,9 @@ async fn keep_counts(ask: &Ask, job: &mut Job) -> Result<u64, HttpError> {
 /// an error status for a job that can be read.
 pub(super) async fn validate(ask: &Ask) -> Answered {
     let request: JobRequest = ask.json()?;
-    let mut job = canonical(ask, request.job)?;
-    let elsewhere = copy_for_region(ask, &mut job).err();
     let snapshot = ask.api.cluster.consistent().await?;
+    let mut job = canonical(ask, request.job, &snapshot)?;
+    let elsewhere = copy_for_region(ask, &mut job).err();
     let mut mistakes = Vec::new();
     let mut error = String::new();
     if let Err(errors) = job.validate() {
@@ -192,23 +192,30 @@ pub(super) async fn validate(ask: &Ask) -> Answered {
 ///
 /// # Errors
 /// 400 with every mistake of the job.
-pub(super) fn prepare(
+pub(super) async fn prepare(
     ask: &Ask,
     job: Option<Job>,
     id: Option<&str>,
 ) -> Result<Prepared, HttpError> {
-    let mut job = canonical(ask, job)?;
+    let cluster = &ask.api.cluster;
+    // A job that names no pool gets that of its namespace, which may have changed a moment ago.
+    let names_pool = job.as_ref().is_some_and(|job| !job.node_pool.is_empty());
+    let snapshot = match names_pool {
+        true => cluster.snapshot(),
+        false => cluster.consistent().await?,
+    };
+    let mut job = canonical(ask, job, &snapshot)?;
     copy_for_region(ask, &mut job).map_err(|error| HttpError::bad_request(error.to_string()))?;
     if id.is_some_and(|id| id != job.id) {
         return Err(HttpError::bad_request("Job ID does not match name"));
     }
     job.validate()
         .map_err(|errors| HttpError::bad_request(errors.to_string()))?;
-    let warnings = warnings(&ask.api.cluster.snapshot(), &job);
+    let warnings = warnings(&snapshot, &job);
     Ok(Prepared { job, warnings })
 }
 
-fn canonical(ask: &Ask, job: Option<Job>) -> Result<Job, HttpError> {
+fn canonical(ask: &Ask, job: Option<Job>, snapshot: &Snapshot) -> Result<Job, HttpError> {
     let mut job = job.ok_or_else(|| HttpError::bad_request("Job must be specified"))?;
     let region = ask.api.config.region.as_str();
     // A file for several regions may leave open which one it is sent to.
@@ -221,6 +228,11 @@ fn canonical(ask: &Ask, job: Option<Job>) -> Result<Job, HttpError> {
     }
     if job.namespace.is_empty() {
         ask.query.namespace().clone_into(&mut job.namespace);
+    }
+    if job.node_pool.is_empty()
+        && let Some(namespace) = snapshot.namespace(&job.namespace)
+    {
+        namespace.default_pool().clone_into(&mut job.node_pool);
     }
     job.canonicalize();
     // The state's to fill in, whatever a caller sends back of an earlier answer.

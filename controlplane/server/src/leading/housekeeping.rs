@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use controlplane_leader::{Effect, Leader, Now};
-use controlplane_state::Command;
+use controlplane_state::{Command, LaunchResult, Outcome};
 use tokio::task::JoinSet;
 
 use crate::cluster::{ChangeError, Cluster, LeadingError};
@@ -31,8 +31,12 @@ impl Housekeeping {
     /// Gives a command to the log, as the leader of `term`.
     pub(super) fn start(&mut self, cluster: Cluster, term: u64, command: Command) {
         self.running.spawn(async move {
-            let Err(error) = cluster.change_as_leader(command.clone(), term).await else {
-                return Ok(());
+            let error = match cluster.change_as_leader(command.clone(), term).await {
+                Ok(changed) => {
+                    log_denied_launches(&command, &changed.outcome);
+                    return Ok(());
+                }
+                Err(error) => error,
             };
             if !matches!(&error, LeadingError::Change(ChangeError::Refused(_))) {
                 tokio::time::sleep(FAILED_PAUSE).await;
@@ -50,6 +54,21 @@ impl Housekeeping {
                 tracing::error!(%error, "the task that commits the leader's commands panicked");
                 Ok(())
             }
+        }
+    }
+}
+
+/// Logs the launches by schedule that did not happen because a namespace changed: the operator who
+/// changed it would otherwise look for jobs that never came.
+fn log_denied_launches(command: &Command, outcome: &Outcome) {
+    let (Command::PeriodicLaunch(command), Outcome::PeriodicLaunched(results)) = (command, outcome)
+    else {
+        return;
+    };
+    for (launch, result) in command.launches.iter().zip(results) {
+        if let LaunchResult::Denied(denied) = result {
+            let job = launch.child.parent();
+            tracing::warn!(%job, reason = %denied, "a launch of a periodic job was skipped");
         }
     }
 }

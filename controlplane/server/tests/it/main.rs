@@ -32,6 +32,7 @@ mod lists;
 mod majority;
 mod moves;
 mod multiregion;
+mod namespaces;
 mod node_calls;
 mod node_pools;
 mod node_streams;

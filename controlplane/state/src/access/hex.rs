@@ -38,3 +38,34 @@ fn parse(text: &str) -> Option<Vec<u8>> {
     }
     pairs.iter().map(byte).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::access::Sealed;
+
+    #[test]
+    fn bytes_are_written_as_digits_and_other_texts_are_refused() {
+        let sealed = Sealed {
+            key: 3,
+            nonce: [0x0f; 12],
+            bytes: vec![0xa0, 1],
+        };
+        let json = serde_json::to_string(&sealed).expect("JSON");
+        let nonce = "0f".repeat(12);
+        assert_eq!(
+            json,
+            format!("{{\"key\":3,\"nonce\":\"{nonce}\",\"bytes\":\"a001\"}}")
+        );
+        assert_eq!(
+            serde_json::from_str::<Sealed>(&json).expect("a value"),
+            sealed
+        );
+        for wrong in ["a00", "a0g1", "a0+1", "ä0"] {
+            let json = json.replace("a001", wrong);
+            assert!(serde_json::from_str::<Sealed>(&json).is_err(), "{wrong}");
+        }
+        let short = json.replace(&nonce, "0f");
+        let error = serde_json::from_str::<Sealed>(&short).expect_err("a short nonce");
+        assert!(error.to_string().contains("1 bytes are too few or many"));
+    }
+}

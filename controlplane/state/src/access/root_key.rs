@@ -23,13 +23,13 @@ pub struct RootKey {
     /// The key-encryption key that wraps it.
     #[serde(with = "hex")]
     pub kek_id: [u8; 8],
-    /// The wrapped key.
+    /// The wrapped key: the nonce that it was wrapped with (12 bytes), ciphertext and tag.
     #[serde(with = "hex")]
     pub wrapped: Vec<u8>,
     /// The public half of its Ed25519 key.
     #[serde(with = "hex")]
     pub public_ed25519: Vec<u8>,
-    /// The public half of its RSA key, in DER.
+    /// The public half of its RSA key: PKCS#1 in DER.
     #[serde(with = "hex")]
     pub public_rsa: Vec<u8>,
     /// Its state.

@@ -178,3 +178,37 @@ impl AclToken {
             && ttl.is_none()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_the_first_release_is_read_and_written_as_it_was() {
+        let digest = vec!["9"; 32].join(",");
+        let row = format!(
+            "{{\"accessor_id\":\"a\",\"secret_hash\":[{digest}],\"name\":\"Bootstrap Token\",\
+             \"kind\":\"management\",\"create_time\":1,\"create_index\":2,\"modify_index\":2}}"
+        );
+        let token: AclToken = serde_json::from_str(&row).expect("a token");
+        assert!(token.is_of_first_release());
+        assert!(token.global, "as the API showed it");
+        assert!(!token.is_expired(UnixNanos(i64::MAX)));
+        assert_eq!(serde_json::to_string(&token).expect("a row"), row);
+        let later = [
+            AclToken {
+                kind: AclTokenKind::Client,
+                ..token.clone()
+            },
+            AclToken {
+                ttl: Some(Duration::from_secs(1)),
+                ..token.clone()
+            },
+            AclToken {
+                global: false,
+                ..token
+            },
+        ];
+        assert!(later.iter().all(|token| !token.is_of_first_release()));
+    }
+}

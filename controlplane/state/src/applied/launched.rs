@@ -4,6 +4,8 @@
 use protocol_model::{EvalId, Job, JobKey};
 use serde::{Deserialize, Serialize};
 
+use super::namespace::JobDenied;
+
 /// A job that was launched from a template.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Launched {
@@ -77,4 +79,7 @@ pub enum LaunchResult {
     NotTracked,
     /// The parent is another version than the child was made from.
     ParentChanged,
+    /// The namespace changed since the parent was registered and does not take the child. The
+    /// launch is recorded where the schedule made it.
+    Denied(JobDenied),
 }

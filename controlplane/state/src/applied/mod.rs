@@ -4,6 +4,7 @@
 mod access;
 mod kind;
 mod launched;
+mod namespace;
 mod refusal;
 mod scale;
 mod signal;
@@ -17,6 +18,7 @@ use crate::tables::EvalSlot;
 pub use access::{AccessRefusal, AccessRows};
 pub use kind::KindChange;
 pub use launched::{LaunchField, LaunchResult, Launched};
+pub use namespace::{JobDenied, NamespaceHolds};
 pub use refusal::{NodeRejected, NodeRejection, Refusal, ShortOfCanaries};
 pub use scale::ScaleRefusal;
 pub use signal::Signal;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::access::AccessRefusal;
 use super::kind::KindChange;
 use super::launched::LaunchField;
+use super::namespace::{JobDenied, NamespaceHolds};
 use super::scale::ScaleRefusal;
 use crate::fit::Exhausted;
 
@@ -45,6 +46,15 @@ pub enum Refusal {
     /// The namespace still has jobs.
     #[error("namespace {0:?} is not empty")]
     NamespaceInUse(String),
+    /// The namespace does not take the job.
+    #[error(transparent)]
+    JobDenied(JobDenied),
+    /// The namespace still has jobs or allocations that are not over.
+    #[error(transparent)]
+    NamespaceHolds(NamespaceHolds),
+    /// Every cluster has the namespace.
+    #[error("can not delete {0} namespace")]
+    NamespaceNotDeletable(String),
     /// No such node pool.
     #[error("node pool {0:?} not found")]
     UnknownNodePool(String),

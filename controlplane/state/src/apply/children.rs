@@ -34,7 +34,8 @@ impl Draft {
     }
 
     /// Registers a child with its evaluation. The template has to exist, to be active, and to be
-    /// the version that the child was made from; the child's id has to be free. Rules of one kind
+    /// the version that the child was made from; the child's id has to be free, and its namespace
+    /// has to take it: it may have changed since the template was registered. Rules of one kind
     /// of launch (tokens, overlap, due times) are the caller's.
     pub(super) fn register_child(&mut self, child: ChildJob) -> Result<Launched, Refusal> {
         let parent = child.parent();
@@ -49,6 +50,7 @@ impl Draft {
         if !is_below(&key, &parent) {
             return Err(Refusal::malformed("a child's id begins with its parent's"));
         }
+        self.tables.check_namespace_of_job(&job)?;
         if self.tables.job(&key).is_some() {
             return Err(Refusal::ChildExists(key));
         }

@@ -1,14 +1,13 @@
-//! The cluster as a whole: its incarnation, settings, namespaces and tokens.
-
-use std::sync::Arc;
+//! The cluster as a whole: its incarnation, settings and tokens.
 
 use protocol_model::{DEFAULT_NAMESPACE, Incarnation};
 
 use super::draft::Draft;
 use crate::access::AclToken;
 use crate::applied::{Outcome, Refusal, Signal};
+use crate::namespace::Namespace;
 use crate::node_pool::NodePool;
-use crate::record::{ClusterMeta, Namespace, SchedulerConfig};
+use crate::record::{ClusterMeta, SchedulerConfig};
 use crate::tables::Table;
 
 impl Draft {
@@ -26,17 +25,13 @@ impl Draft {
         }
         self.begin_incarnation(incarnation);
         let (index, now) = (self.index, self.now);
-        let namespace = Namespace {
+        self.put_namespace(Namespace {
             name: DEFAULT_NAMESPACE.to_owned(),
             description: "Default shared namespace".to_owned(),
-            meta: std::collections::BTreeMap::new(),
             create_index: index,
             modify_index: index,
-        };
-        self.tables
-            .namespaces
-            .insert(namespace.name.clone(), Arc::new(namespace));
-        self.tables.touch(Table::Namespaces);
+            ..Namespace::default()
+        });
         for pool in NodePool::built_in(index) {
             self.tables.put_pool(pool);
         }
@@ -76,40 +71,6 @@ impl Draft {
         self.tables.put_acl_token(token);
         self.tables.acl_bootstrap_index = self.index;
         self.signal(Signal::AclChanged);
-        Ok(Outcome::Done)
-    }
-
-    pub(crate) fn namespace_upsert(
-        &mut self,
-        mut namespace: Namespace,
-    ) -> Result<Outcome, Refusal> {
-        if namespace.name.is_empty() {
-            return Err(Refusal::malformed("a namespace needs a name"));
-        }
-        let before = self.tables.namespace(&namespace.name);
-        namespace.create_index = before.map_or(self.index, |before| before.create_index);
-        namespace.modify_index = self.index;
-        self.tables
-            .namespaces
-            .insert(namespace.name.clone(), Arc::new(namespace));
-        self.tables.touch(Table::Namespaces);
-        Ok(Outcome::Done)
-    }
-
-    pub(crate) fn namespace_delete(&mut self, name: &str) -> Result<Outcome, Refusal> {
-        if name == DEFAULT_NAMESPACE {
-            return Err(Refusal::NamespaceInUse(name.to_owned()));
-        }
-        if self.tables.namespace(name).is_none() {
-            return Err(Refusal::UnknownNamespace(name.to_owned()));
-        }
-        let mut jobs = self.tables.jobs_with_prefix(name, "");
-        if jobs.any(|(key, _)| key.namespace == name) {
-            return Err(Refusal::NamespaceInUse(name.to_owned()));
-        }
-        drop(jobs);
-        self.tables.namespaces.remove(name);
-        self.tables.touch(Table::Namespaces);
         Ok(Outcome::Done)
     }
 

@@ -193,6 +193,7 @@ impl Draft {
             revert,
             eval,
         } = update;
+        let (change, revert) = self.without_denied_revert(change, revert);
         self.change_deployment(&change, IfOver::Refuse)?;
         if let Some(revert) = revert {
             self.job_register(revert)?;
@@ -313,8 +314,11 @@ impl Draft {
             status.modify_index = self.index;
             self.put_alloc(alloc, AllocTouch::Known);
         }
+        let mut revert = revert;
         if let Some(change) = change {
+            let (change, allowed) = self.without_denied_revert(change, revert);
             self.change_deployment(&change, IfOver::Refuse)?;
+            revert = allowed;
         }
         if let Some(revert) = revert {
             self.job_register(revert)?;

@@ -77,6 +77,10 @@ impl Draft {
         let Some(job) = self.tables.job(&key) else {
             return Err(Refusal::UnknownJob(key));
         };
+        // A namespace may be deleted while dead jobs are in it: they stay dead.
+        if self.tables.namespace(&key.namespace).is_none() {
+            return Err(Refusal::UnknownNamespace(key.namespace));
+        }
         self.check_eval(&eval)?;
         eval.job_modify_index = job.job_modify_index;
         if force_reschedule {

@@ -12,7 +12,8 @@ use crate::record::{JOB_VERSIONS_MAX, JobRecord, JobVersionRecord};
 use crate::tables::Tables;
 
 impl Tables {
-    /// Whether this state takes the job: its namespace and node pool exist, the registered job has
+    /// Whether this state takes the job: its namespace and node pool exist, the namespace allows
+    /// its drivers, network modes and node pool, the registered job has
     /// the expected modify index and is of the same kind, and no field differs that only a launch
     /// sets. Validations and plans ask the same.
     ///
@@ -23,9 +24,7 @@ impl Tables {
         if job.id.is_empty() {
             return Err(Refusal::malformed("a job needs an id"));
         }
-        if self.namespace(&key.namespace).is_none() {
-            return Err(Refusal::UnknownNamespace(key.namespace));
-        }
+        self.check_namespace_of_job(job)?;
         self.check_pool_of_job(job)?;
         let existing = self.job(&key);
         if let Some(wanted) = enforce_index {

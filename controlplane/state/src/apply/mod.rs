@@ -16,6 +16,7 @@ mod jobs;
 mod lease;
 mod liveness;
 mod multiregion;
+mod namespaces;
 mod node_evals;
 mod nodes;
 mod periodic;

@@ -65,6 +65,9 @@ impl Draft {
         if cause == LaunchCause::Schedule && prohibits && self.tables.has_live_launch(&parent) {
             return Ok(LaunchResult::Overlaps);
         }
+        if let Err(Refusal::JobDenied(denied)) = self.tables.check_namespace_of_job(&child.job) {
+            return Ok(LaunchResult::Denied(denied));
+        }
         self.register_child(child).map(LaunchResult::Launched)
     }
 

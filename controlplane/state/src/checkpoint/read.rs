@@ -12,8 +12,9 @@ use super::write::Section;
 use crate::access::{
     AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, OneTimeToken, RootKey,
 };
+use crate::namespace::Namespace;
 use crate::node_pool::NodePool;
-use crate::record::{DeploymentRecord, JobRecord, JobVersionRecord, Namespace, NodeRecord};
+use crate::record::{DeploymentRecord, JobRecord, JobVersionRecord, NodeRecord};
 use crate::state::State;
 use crate::tables::{AllocRecord, Table, Tables};
 

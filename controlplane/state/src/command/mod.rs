@@ -8,6 +8,7 @@ mod access;
 mod children;
 mod evals;
 mod jobs;
+mod namespaces;
 mod networks;
 mod nodes;
 mod periodic;
@@ -28,6 +29,7 @@ pub use access::*;
 pub use children::*;
 pub use evals::*;
 pub use jobs::*;
+pub use namespaces::DeletionRule;
 pub use networks::NETWORKS_LEVEL;
 pub use nodes::*;
 pub use periodic::*;
@@ -36,8 +38,9 @@ pub use scale::*;
 pub use tag::*;
 
 use crate::access::AclToken;
+use crate::namespace::Namespace;
 use crate::node_pool::NodePool;
-use crate::record::{Digest, Namespace, SchedulerConfig, SessionEpoch};
+use crate::record::{Digest, SchedulerConfig, SessionEpoch};
 
 /// A command as it is written into the log.
 #[derive(Clone, PartialEq, Debug)]
@@ -183,8 +186,12 @@ pub enum Command {
     Access(AccessCommand),
     /// Creates or replaces a namespace.
     NamespaceUpsert { namespace: Namespace },
-    /// Removes an empty namespace.
-    NamespaceDelete { name: String },
+    /// Removes a namespace that holds nothing that the rule counts.
+    NamespaceDelete {
+        name: String,
+        #[serde(default, skip_serializing_if = "DeletionRule::is_first")]
+        rule: DeletionRule,
+    },
     /// Creates or replaces a node pool.
     NodePoolUpsert { pool: NodePool },
     /// Removes a node pool without nodes and without jobs that are not over.
@@ -234,10 +241,10 @@ impl Command {
             | Self::DeploymentStatus(_)
             | Self::DeploymentPromote(_)
             | Self::DeploymentAllocHealth(_)
-            | Self::NamespaceUpsert { .. }
-            | Self::NamespaceDelete { .. }
             | Self::SchedulerConfigSet { .. }
             | Self::GcCollect(_) => 1,
+            Self::NamespaceUpsert { namespace } => namespaces::upsert_level(namespace),
+            Self::NamespaceDelete { name: _, rule } => rule.level(),
             Self::JobDispatch(_)
             | Self::JobScale(_)
             | Self::JobTag(_)

@@ -2,6 +2,8 @@
 //! not, since a full recount of a large cluster is seconds of work.
 
 mod access;
+#[cfg(test)]
+mod access_tests;
 mod derived;
 mod difference;
 mod rows;

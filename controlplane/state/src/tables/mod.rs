@@ -18,9 +18,10 @@ use protocol_model::{
 };
 
 use crate::columns::NodeColumns;
+use crate::namespace::Namespace;
 use crate::node_pool::NodePool;
 use crate::record::{
-    ClusterMeta, DeploymentRecord, JobRecord, JobVersionRecord, Namespace, NodeRecord, ReportMark,
+    ClusterMeta, DeploymentRecord, JobRecord, JobVersionRecord, NodeRecord, ReportMark,
     SchedulerConfig,
 };
 use crate::restore::PendingRestore;

@@ -17,7 +17,7 @@ use protocol_wire::report::{JudgedFor, ReportedHealth};
 
 use crate::harness::{Harness, job, says};
 
-fn rollout(canaries: u32) -> (Harness, NodeId, JobKey, DeploymentId, AllocId) {
+pub(crate) fn rollout(canaries: u32) -> (Harness, NodeId, JobKey, DeploymentId, AllocId) {
     let mut cluster = Harness::new();
     let node = cluster.join(1);
     let web = job("web", JobType::Service);

@@ -13,6 +13,7 @@ mod harness;
 mod jobs;
 mod leases;
 mod multiregion;
+mod namespaces;
 mod periodic;
 mod plans;
 mod pools;

@@ -178,6 +178,35 @@ const TEMPLATE: &[&[u8]] = &[
     b"nil",
 ];
 
+/// Parts of policies.
+const POLICY: &[&[u8]] = &[
+    b"namespace \"dev\" {\n",
+    b"namespace = [{",
+    b"variables { path \"a/*\" {",
+    b"node_pool \"*\" {",
+    b"host_volume \"*\" {",
+    b"agent { policy = \"deny\" }",
+    b"operator { ",
+    b"policy = \"write\"",
+    b"capabilities = [\"read-job\", ",
+    b"\"deny\"",
+    b"}\n",
+    b"]",
+    b"\n",
+    b",",
+    b"=",
+    b":",
+    b"*",
+    b"/*",
+    b"*/",
+    b"# ",
+    b"\\u0000",
+    b"\\ud83d\\ude00",
+    b"\xef\xbb\xbf",
+    b"null",
+    b"{{{{{{{{{{{{{{{{{{",
+];
+
 /// Headers and payloads of tokens.
 const TOKEN: &[&[u8]] = &[
     b".",
@@ -222,6 +251,7 @@ macro_rules! targets {
 }
 
 targets! {
+    no_text_upsets_the_reader_of_policies: acl_policy, seeds::acl_policies(), POLICY;
     no_text_upsets_the_parser_of_sources: artifact_source, seeds::artifact_sources(), SOURCE;
     no_stream_upsets_the_reader_of_tar: artifact_tar, seeds::artifact_tars(), &[b"../", b"ustar"];
     no_file_upsets_the_reader_of_zip: artifact_zip, seeds::artifact_zips(), &[b"../", b"PK"];

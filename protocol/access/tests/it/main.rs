@@ -1,5 +1,6 @@
 //! Capabilities, policies and compiled rights, through the crate's public functions.
 
+mod budgets;
 mod capabilities;
 mod corpus;
 mod errors;

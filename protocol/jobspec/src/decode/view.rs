@@ -84,6 +84,16 @@ impl<'b> BlockView<'b> {
         }
     }
 
+    /// A file as one block without a header; messages call it `name`.
+    pub(crate) fn of_file(name: &'b str, body: &'b Body) -> Self {
+        Self {
+            name,
+            name_span: 0..0,
+            labels: Vec::new(),
+            body,
+        }
+    }
+
     pub(super) fn header_span(&self) -> Span {
         let end = self
             .labels

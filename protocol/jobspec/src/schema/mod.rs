@@ -6,6 +6,7 @@ mod connect;
 mod gateway;
 mod group;
 mod job;
+mod namespace;
 mod network;
 mod placement;
 mod policies;
@@ -17,6 +18,7 @@ mod template;
 mod volume;
 
 pub(crate) use self::job::JOB;
+pub(crate) use self::namespace::NAMESPACE;
 pub(crate) use self::pool::NODE_POOL;
 use crate::decode::{DecodedBlock, Problems};
 

@@ -10,6 +10,7 @@ mod heredocs;
 mod hostile;
 mod json_jobs;
 mod language;
+mod namespaces;
 mod open_ends;
 mod places;
 mod pools;

@@ -1,12 +1,12 @@
 //! The log's bytes: frozen, and refused where they make no sense.
 //!
 //! `tests/golden/v1/NAME.bin` is what release 1 writes, `v3` has the commands of level 2, `v4`
-//! those of level 3. A test
-//! that fails here means that servers of two releases would not understand each other: change the
-//! format's version, keep the old files, and read both.
+//! those of level 3. A test that fails here means that servers of two releases would not
+//! understand each other: change the format's version, keep the old files, and read both.
 
 mod eval_deletes;
 mod level_2;
+mod level_3;
 mod samples;
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use controlplane_state::codec::{
     DecodeError, LOG_FORMAT, decode, decode_applied, encode, encode_applied,
 };
 use controlplane_state::command::{
-    AllocChange, Change, DeploymentAllocHealth, DeploymentChange, DeploymentPromote,
+    AllocChange, Change, DeletionRule, DeploymentAllocHealth, DeploymentChange, DeploymentPromote,
     DeploymentStatusUpdate, DrainMark, DrainMarks, GcCollect, JobDeregister, JobRegister,
     NodeBatch, NodeDrainSet, NodeSynced, PlanApply, Preempted, PromoteGroups, Purge, Unaccepted,
 };
@@ -249,7 +249,7 @@ fn outcomes_reach_the_server_that_forwarded() {
         node,
         status: Some(NodeStatus::Down),
     };
-    for outcome in [
+    assert_reaches([
         Outcome::Done,
         Outcome::NoOp,
         Outcome::Refused(Refusal::PlanRejected(vec![rejected])),
@@ -287,7 +287,11 @@ fn outcomes_reach_the_server_that_forwarded() {
             evals: 1,
             ..Collected::default()
         }),
-    ] {
+    ]);
+}
+
+fn assert_reaches(outcomes: impl IntoIterator<Item = Outcome>) {
+    for outcome in outcomes {
         let applied = Applied {
             index: 9,
             outcome,

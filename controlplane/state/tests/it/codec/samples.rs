@@ -276,8 +276,7 @@ fn settings_commands() -> Vec<(&'static str, Command)> {
         name: "team".to_owned(),
         description: "a team".to_owned(),
         meta: BTreeMap::new(),
-        create_index: 0,
-        modify_index: 0,
+        ..Namespace::default()
     };
     let config = SchedulerConfig {
         algorithm: SchedulerAlgorithm::Spread,
@@ -298,6 +297,7 @@ fn settings_commands() -> Vec<(&'static str, Command)> {
             "namespace_delete",
             Command::NamespaceDelete {
                 name: "team".to_owned(),
+                rule: DeletionRule::NoJobs,
             },
         ),
         (
@@ -391,6 +391,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         super::level_2::periodic(),
         super::level_2::drains(),
         super::level_2::pools(),
+        super::level_3::namespaces(),
         crate::access::commands(),
     ]
     .concat()

@@ -1,5 +1,8 @@
 //! What operators and the leader ask: jobs, evaluations, deployments, garbage, restores.
 
+use controlplane_state::Namespace;
+use controlplane_state::command::DeletionRule;
+
 use super::*;
 
 pub(super) fn job_command(cluster: &mut Harness, step: Step) -> Command {
@@ -135,10 +138,11 @@ pub(super) fn collect_command(cluster: &Harness, step: Step) -> Command {
 
 pub(super) fn odd_command(cluster: &Harness, step: Step) -> Command {
     let incarnation = Incarnation::from_u128(u128::from(step.how) + 1);
-    match step.how % 10 {
+    match step.how % 14 {
         0 | 1 => Command::ClusterInit { incarnation },
         2 => Command::NamespaceDelete {
             name: "default".to_owned(),
+            rule: rule_of(step),
         },
         3 => Command::SchedulerConfigSet {
             config: SchedulerConfig::default(),
@@ -178,9 +182,35 @@ pub(super) fn odd_command(cluster: &Harness, step: Step) -> Command {
         8 => Command::NodePoolDelete {
             name: "batch".to_owned(),
         },
-        _ => Command::NodePurge {
+        9 => Command::NodePurge {
             node: node_of(step),
         },
+        10 | 11 => Command::NamespaceDelete {
+            name: "dev".to_owned(),
+            rule: rule_of(step),
+        },
+        _ => Command::NamespaceUpsert {
+            namespace: namespace_of(step),
+        },
+    }
+}
+
+fn rule_of(step: Step) -> DeletionRule {
+    match step.which.is_multiple_of(4) {
+        true => DeletionRule::NoJobs,
+        false => DeletionRule::NothingLive,
+    }
+}
+
+/// One that forbids a driver, or not.
+fn namespace_of(step: Step) -> Namespace {
+    let name = match step.who.is_multiple_of(2) {
+        true => "default",
+        false => "dev",
+    };
+    match step.which.is_multiple_of(2) {
+        true => crate::namespaces::without_driver(name, "raw_exec"),
+        false => crate::namespaces::without_driver(name, "docker"),
     }
 }
 

@@ -17,14 +17,14 @@ use controlplane_state::command::{
     JobDeregister, NodeBatch, NodeDrainSet, NodeSynced, PlanApply, Preempted, PromoteGroups, Purge,
 };
 use controlplane_state::{
-    AclToken, AclTokenKind, Command, Digest, SchedulerConfig, SessionEpoch, State, UpdateClass,
-    invariants,
+    AclToken, AclTokenKind, Command, Digest, Outcome, SchedulerConfig, SessionEpoch, State,
+    UpdateClass, invariants,
 };
 use proptest::prelude::*;
 use protocol_model::{
     AllocDeploymentStatus, AllocId, AllocatedPort, Allocation, ClientStatus, Deployment,
     DeploymentId, DeploymentState, DeploymentStatus, DesiredTransition, DrainSpec, Eligibility,
-    EvalId, EvalStatus, Evaluation, Incarnation, Job, JobKey, JobType, NodeId, NodeStatus,
+    EvalId, EvalStatus, Evaluation, Incarnation, Job, JobKey, JobType, NodeId, NodeStatus, Task,
     UnixNanos,
 };
 use protocol_wire::report::{AllocReport, JudgedFor, ReportedHealth};
@@ -67,6 +67,17 @@ fn job_of(step: Step) -> Job {
     if step.how % 7 == 3 {
         // It may be unknown.
         job.node_pool = "batch".to_owned();
+    }
+    if step.how % 11 == 4 {
+        // It may be forbidden.
+        job.task_groups[0].tasks = vec![Task {
+            driver: "raw_exec".to_owned(),
+            ..Task::default()
+        }];
+    }
+    if step.how % 13 == 5 {
+        // It may be unknown.
+        job.namespace = "dev".to_owned();
     }
     job.priority = 50 + i32::from(step.how % 3);
     job
@@ -200,7 +211,16 @@ proptest! {
                 restored = Some(through_a_checkpoint(&cluster.state));
             }
             let command = command(&mut cluster, step);
+            let registered = match &command {
+                Command::JobRegister(command) => Some(command.job.clone()),
+                _ => None,
+            };
             let applied = cluster.apply(command);
+            if let (Some(job), Outcome::JobRegistered { .. }) = (registered, &applied.outcome) {
+                // Whatever its namespace was when it was proposed.
+                let namespace = cluster.tables().namespace(&job.namespace);
+                prop_assert!(namespace.is_some_and(|it| it.check(&job).is_ok()));
+            }
             if let (Some(restored), Some((index, stamped))) = (&mut restored, cluster.log.last()) {
                 prop_assert_eq!(restored.apply(*index, stamped.clone()), applied);
             }

@@ -19,7 +19,7 @@ pub(crate) use network::{netlink_answers, nft_descriptions};
 pub(crate) use node::{
     jail_frames, journal_files, journals, packets, plans, records, states, streams,
 };
-pub(crate) use users::{job_documents, job_files, requests, templates};
+pub(crate) use users::{acl_policies, job_documents, job_files, requests, templates};
 
 use std::path::{Path, PathBuf};
 

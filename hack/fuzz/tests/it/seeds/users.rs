@@ -16,6 +16,11 @@ pub(crate) fn job_files() -> Vec<Vec<u8>> {
     seeds
 }
 
+/// Policies: the documents of protocol-access.
+pub(crate) fn acl_policies() -> Vec<Vec<u8>> {
+    bytes_of(files("protocol/access/tests/policies", ""))
+}
+
 /// Templates: the corpus of noded-template.
 pub(crate) fn templates() -> Vec<Vec<u8>> {
     let files = files("noded/template/tests/corpus", "");

@@ -38,9 +38,10 @@ pub(super) enum Value {
 
 impl Value {
     pub(super) fn span(&self) -> &Span {
-        let (Self::Text(_, span) | Self::List(_, span) | Self::Object(_, span) | Self::Other(span)) =
-            self;
-        span
+        match self {
+            Self::Text(_, span) | Self::List(_, span) => span,
+            Self::Object(_, span) | Self::Other(span) => span,
+        }
     }
 }
 

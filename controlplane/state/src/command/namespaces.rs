@@ -1,0 +1,43 @@
+//! Namespaces in a cluster whose servers do not all know their newer fields and rules.
+
+use serde::{Deserialize, Serialize};
+
+use crate::namespace::Namespace;
+
+/// The level of a server that keeps [`Namespace::capabilities`] and the fields beside it, and knows
+/// [`DeletionRule::NothingLive`].
+const RESTRICTIONS_LEVEL: u32 = 3;
+
+/// Which namespaces are deleted. Servers of one log have to decide alike, so a command names the
+/// rule that it was made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum DeletionRule {
+    /// Those without a job, dead ones included; an unknown name is refused. Level 1.
+    #[default]
+    NoJobs,
+    /// Those without a job that is not dead and without an allocation that is not terminal; an
+    /// unknown name is no mistake. Level 3.
+    NothingLive,
+}
+
+impl DeletionRule {
+    pub(super) fn is_first(&self) -> bool {
+        *self == Self::NoJobs
+    }
+
+    pub(super) fn level(self) -> u32 {
+        match self {
+            Self::NoJobs => 1,
+            Self::NothingLive => RESTRICTIONS_LEVEL,
+        }
+    }
+}
+
+/// The level of the command that creates or replaces this namespace.
+pub(super) fn upsert_level(namespace: &Namespace) -> u32 {
+    if namespace.restricts() {
+        RESTRICTIONS_LEVEL
+    } else {
+        1
+    }
+}
