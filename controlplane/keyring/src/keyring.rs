@@ -160,7 +160,8 @@ impl Keyring {
         usable.and_then(|id| self.root_key(id)).err()
     }
 
-    /// The number of the root key that seals, and the id of the KEK that wraps it; `None` before the first.
+    /// The number of the root key that seals, and the id of the KEK that wraps it; `None` before
+    /// the first.
     pub fn active(&self) -> Option<(u32, KekId)> {
         let inner = self.inner.read();
         let slot = inner.active.and_then(|id| inner.keys.get(&id))?;

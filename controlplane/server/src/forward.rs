@@ -36,8 +36,8 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// Answers for `cluster`, `gateway` and `keks`; liveness reports go to `heard`, the leader's loop.
-    /// `datacenter` is where the server says that it is.
+    /// Answers for `cluster`, `gateway` and `keks`; liveness reports go to `heard`, the leader's
+    /// loop. `datacenter` is where the server says that it is.
     pub(crate) fn new(
         cluster: Cluster,
         (gateway, keks): (Arc<Gateway>, KekService),
@@ -143,15 +143,8 @@ impl Forward {
                 let v1::AboutRequest {} = parse(frame)?;
                 reply(writer, &versions::own(&self.datacenter)).await
             }
-            v1::KekRequest::KIND => {
-                let request: v1::KekRequest = parse(frame)?;
-                let answer = self.keks.serve_request(&self.cluster, &request);
-                reply(writer, &answer).await
-            }
-            v1::KekStore::KIND => {
-                let request: v1::KekStore = parse(frame)?;
-                let answer = self.keks.serve_store(&self.cluster, &request).await;
-                reply(writer, &answer).await
+            v1::KekRequest::KIND | v1::KekStore::KIND => {
+                reply(writer, &self.keks(frame).await?).await
             }
             v1::MembershipRequest::KIND => {
                 let request: v1::MembershipRequest = parse(frame)?;
@@ -173,6 +166,15 @@ impl Forward {
             }
             Ok(_) => self.cluster.propose_here(command).await,
         }
+    }
+
+    async fn keks(&self, frame: Frame) -> Result<v1::KekReply, String> {
+        if frame.kind == v1::KekStore::KIND {
+            let request = parse(frame)?;
+            return Ok(self.keks.serve_store(&self.cluster, &request).await);
+        }
+        let request = parse(frame)?;
+        Ok(self.keks.serve_request(&self.cluster, &request))
     }
 
     fn detail(&self, request: &v1::DetailRequest) -> v1::DetailReply {

@@ -13,8 +13,9 @@
 //! - [`http`]: the API. [`config`]: what a server is built from. [`certificates`]: what it shows.
 //!
 //! Tasks: the accept loop (and one per connection and stream), the liveness reporter, the update
-//! coalescer, the leader's loop, the keyring, the HTTP accept loop, those that look at the certificate, the
-//! others' releases and our membership; the end of any of these is the end of the server (`loops`).
+//! coalescer, the leader's loop, the keyring, the HTTP accept loop, those that look at the
+//! certificate, the others' releases and our membership; the end of any of these is the end of the
+//! server (`loops`).
 //! Threads: the schedulers, while leading.
 
 mod accept;

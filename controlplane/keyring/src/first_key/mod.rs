@@ -13,14 +13,14 @@
 //! has its KEK on disk. So a leader that is lost on the way leaves a KEK that its successor finds,
 //! or one on a minority that no root key needs.
 //!
-//! Inputs: answers of voters, by rounds. Output: the next [`FirstKeyStep`]. The machine has no clock
-//! and does no I/O.
+//! Inputs: answers of voters, by rounds. Output: the next [`FirstKeyStep`]. The machine has no
+//! clock and does no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kek::KekId;
 
-/// What is to be done next. A step is repeated, after a pause, until it moves the machine.
+/// The next thing to do. A step is repeated, after a pause, until it moves the machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FirstKeyStep {
     /// Ask these voters which KEKs they have on disk, then call [`FirstKey::on_round`].

@@ -167,7 +167,9 @@ proptest! {
     }
 
     #[test]
-    fn a_kek_that_reached_a_majority_is_the_only_one_made(lost_after in 0usize..14, next in 2u64..=3) {
+    fn a_kek_that_reached_a_majority_is_the_only_one_made(
+        lost_after in 0usize..14, next in 2u64..=3,
+    ) {
         let mut disks: BTreeMap<u64, BTreeSet<KekId>> =
             (1..=3).map(|server| (server, BTreeSet::new())).collect();
         let all = set([1, 2, 3]);

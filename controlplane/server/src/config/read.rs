@@ -19,8 +19,8 @@ use super::file::ConfigFile;
 /// The largest configuration file: a hundred times what one with every key needs.
 pub(super) const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Top-level blocks with a label, which is a key of its own: `keyring "file" { path = ".." }` is the
-/// key `keyring.file.path`.
+/// Top-level blocks with a label, which is a key of its own: `keyring "file" { path = ".." }` is
+/// the key `keyring.file.path`.
 const LABELLED: &[&str] = &["keyring"];
 
 /// What is wrong with a text, and where.

@@ -41,7 +41,7 @@ fn ids(data_dir: &Path) -> Vec<KekId> {
 }
 
 /// The first state of a server that has a root key.
-async fn keyed(server: &Server) -> Snapshot {
+pub(crate) async fn keyed(server: &Server) -> Snapshot {
     let mut newest = server.cluster().hub().watch();
     let keyed = newest.wait_for(|snapshot| snapshot.active_root_key().is_some());
     let keyed = tokio::time::timeout(PATIENCE, keyed).await;
@@ -188,7 +188,8 @@ async fn a_server_without_its_kek_names_it_and_serves_all_else() {
     .await;
     let none = protocol_client::Query::new();
     let body = json!({ "Job": service("web") });
-    let registered = client(&server).put::<_, Value>("/v1/jobs", &none, &body);
+    let client = client(&server);
+    let registered = client.put::<_, Value>("/v1/jobs", &none, &body);
     registered.await.expect("jobs need no keyring");
     // Never another key in silence.
     assert!(ids(directory.path()).is_empty());
