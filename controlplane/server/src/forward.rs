@@ -91,7 +91,7 @@ impl Forward {
             v1::ProposeRequest::KIND => {
                 let request: v1::ProposeRequest = parse(frame)?;
                 let answer = tokio::select! {
-                    answer = self.propose(request.command) => answer,
+                    answer = self.propose(request) => answer,
                     // What waits for the log makes room for what is waited for.
                     () = writer.abandoned() => return Err("it was given up".to_owned()),
                 };
@@ -156,15 +156,22 @@ impl Forward {
 
     /// Proposes what another server sent. Updates of its nodes wait with those of this server's,
     /// and become one entry.
-    pub(crate) async fn propose(&self, command: Bytes) -> v1::ProposeReply {
+    pub(crate) async fn propose(&self, request: v1::ProposeRequest) -> v1::ProposeReply {
+        let v1::ProposeRequest { command, asker } = request;
         let bytes = command.len();
-        match self.cluster.read_forwarded(&command) {
-            Err(reply) => reply,
-            Ok(Command::AllocUpdates { batches }) if self.cluster.is_leader() => {
+        let read = match self.cluster.read_forwarded(&command) {
+            Err(reply) => return reply,
+            Ok(read) => read,
+        };
+        match read {
+            Command::AllocUpdates { batches } if self.cluster.is_leader() => {
                 let coalescer = self.gateway.coalescer();
                 merged_reply(coalescer.submit_merged(batches, bytes).await)
             }
-            Ok(_) => self.cluster.propose_here(command).await,
+            other => match self.cluster.recheck_forwarded(asker.as_ref(), &other).await {
+                Err(reply) => reply,
+                Ok(()) => self.cluster.propose_here(command).await,
+            },
         }
     }
 

@@ -10,6 +10,7 @@
 //! - [`gateway`]: sessions with nodes, watches, updates, liveness, calls.
 //! - [`forward`]: what other servers ask of this one.
 //! - `keyring`: KEKs and unwrapped root keys, kept up with the state and the other servers.
+//! - [`login`]: tokens for credentials of identity providers.
 //! - [`http`]: the API. [`config`]: what a server is built from. [`certificates`]: what it shows.
 //!
 //! Tasks: the accept loop (and one per connection and stream), the liveness reporter, the update
@@ -19,18 +20,21 @@
 //! Threads: the schedulers, while leading.
 
 mod accept;
+mod access;
 pub mod certificates;
 pub mod clock;
 pub mod cluster;
 pub mod config;
 pub mod data_dir;
 pub mod dev;
+pub mod dev_acl;
 pub mod forward;
 pub mod gateway;
 pub mod http;
 mod keyring;
 pub mod leading;
 pub mod logging;
+pub mod login;
 mod loops;
 pub mod machine;
 pub mod membership;

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::accept::{Doors, accept};
+use crate::access::Access;
 use crate::certificates::Certificates;
 use crate::clock::{HostClock, WallClock};
 use crate::cluster::Cluster;
@@ -321,7 +322,14 @@ async fn open_log(config: &Config, ground: &Ground, info: ServerInfo) -> anyhow:
     let raft = Raft::open_on(disk, settings, &directory, machine, pool.clone(), info)
         .await
         .with_context(|| format!("cannot open the log in {}", directory.display()))?;
-    Ok(Cluster::new(raft, hub, pool, Arc::clone(&ground.clock)))
+    let access = Arc::new(Access::new(config.acl_enabled));
+    Ok(Cluster::new(
+        raft,
+        hub,
+        pool,
+        Arc::clone(&ground.clock),
+        access,
+    ))
 }
 
 /// Becomes part of the cluster, looks whether it still is, and what the others are.

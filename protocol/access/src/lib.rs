@@ -9,6 +9,7 @@
 //!   levels (`policy = "write"`) that stand for several of them.
 //! - [`policy`]: the rules of one document.
 //! - [`names`]: names and descriptions of policies, roles and tokens.
+//! - [`need`]: the rights that a route asks, as data, and the verdict on them.
 //! - [`acl`]: the policies of a caller compiled, and the questions that routes ask.
 //! - [`budget`]: how many requests a caller may make, and how many places it may occupy.
 //! - [`method`]: auth methods: which are stored, their secrets, the names of their tokens.
@@ -25,8 +26,10 @@ pub mod jwks;
 pub mod jwt;
 pub mod method;
 pub mod names;
+pub mod need;
 pub mod oidc;
 pub mod policy;
+mod requirement;
 mod unique_json;
 
 pub use self::acl::Acl;
@@ -36,3 +39,4 @@ pub use self::capability::{
     SentinelCapability, VariableCapability,
 };
 pub use self::policy::{Policy, PolicyError, PolicyErrors};
+pub use self::requirement::Requirement;

@@ -7,31 +7,32 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::endpoint::Parameter;
+use crate::needs::{AGENT_READ, NODE_READ, NOTHING, PUBLIC};
 use crate::operation::operations;
 
 operations! {
     /// say who leads
-    Leader {} -> String = get("/v1/status/leader").of_server().open();
+    Leader {} -> String = get("/v1/status/leader", PUBLIC).of_server();
     /// list the addresses of the servers
-    Peers {} -> Vec<String> = get("/v1/status/peers").of_server();
+    Peers {} -> Vec<String> = get("/v1/status/peers", PUBLIC).of_server();
     /// list the regions; there is one
-    Regions {} -> Vec<String> = get("/v1/regions").of_server();
+    Regions {} -> Vec<String> = get("/v1/regions", PUBLIC).of_server();
     /// describe this server
-    AgentSelf {} -> AgentDescription = get("/v1/agent/self").of_server();
+    AgentSelf {} -> AgentDescription = get("/v1/agent/self", AGENT_READ).of_server();
     /// list the servers, as this one sees them
-    AgentMembers {} -> MemberList = get("/v1/agent/members").of_server();
+    AgentMembers {} -> MemberList = get("/v1/agent/members", NODE_READ).of_server();
     /// list the addresses of the servers
-    AgentServers {} -> Vec<String> = get("/v1/agent/servers").of_server();
+    AgentServers {} -> Vec<String> = get("/v1/agent/servers", AGENT_READ).of_server();
     /// 200 for a voter that has applied what a majority had when it was asked; else 500, and why
-    AgentHealth {} -> Health = get("/v1/agent/health").of_server().open().parameters(&[
+    AgentHealth {} -> Health = get("/v1/agent/health", PUBLIC).of_server().parameters(&[
         Parameter::text("type", "`server` or `client`"),
     ]);
     /// read the server's metrics
-    Metrics {} -> Value = get("/v1/metrics").of_server().parameters(&[
+    Metrics {} -> Value = get("/v1/metrics", NOTHING).of_server().parameters(&[
         Parameter::text("format", "`prometheus`: not JSON, but its text format"),
     ]);
     /// describe this API (OpenAPI 3.1)
-    OpenApi {} -> Value = get("/v1/openapi.json").of_server();
+    OpenApi {} -> Value = get("/v1/openapi.json", PUBLIC).of_server();
 }
 
 /// The answer of [`AgentMembers`].

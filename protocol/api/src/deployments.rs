@@ -4,29 +4,33 @@ use protocol_model::nullable::or_default;
 use protocol_model::{AllocationListStub, Deployment};
 use serde::{Deserialize, Serialize};
 
+use crate::needs::{
+    FAIL_DEPLOYMENT, PAUSE_DEPLOYMENT, PROMOTE_DEPLOYMENT, READ_DEPLOYMENT, READ_JOB,
+    SET_ALLOC_HEALTH, UNBLOCK_DEPLOYMENT,
+};
 use crate::operation::operations;
 use crate::parameters::{NEXT_TOKEN, PER_PAGE, PREFIX, REVERSE};
 
 operations! {
     /// list deployments
-    ListDeployments {} -> Vec<Deployment> = get("/v1/deployments")
+    ListDeployments {} -> Vec<Deployment> = get("/v1/deployments", READ_JOB)
         .filterable()
         .parameters(&[PREFIX, PER_PAGE, NEXT_TOKEN, REVERSE]);
     /// read a deployment
-    ReadDeployment { id } -> Deployment = get("/v1/deployment/{id}");
+    ReadDeployment { id } -> Deployment = get("/v1/deployment/{id}", READ_DEPLOYMENT);
     /// list the allocations of a deployment
-    DeploymentAllocations { id } -> Vec<AllocationListStub> = get("/v1/deployment/allocations/{id}");
+    DeploymentAllocations { id } -> Vec<AllocationListStub> = get("/v1/deployment/allocations/{id}", READ_DEPLOYMENT);
     /// pause a deployment, or resume it (`Pause`)
-    PauseDeployment { id } (PauseRequest) -> DeploymentChanged = put("/v1/deployment/pause/{id}");
+    PauseDeployment { id } (PauseRequest) -> DeploymentChanged = put("/v1/deployment/pause/{id}", PAUSE_DEPLOYMENT);
     /// promote the canaries of all groups (`All`) or of some (`Groups`)
-    PromoteDeployment { id } (PromoteRequest) -> DeploymentChanged = put("/v1/deployment/promote/{id}");
+    PromoteDeployment { id } (PromoteRequest) -> DeploymentChanged = put("/v1/deployment/promote/{id}", PROMOTE_DEPLOYMENT);
     /// fail a deployment
-    FailDeployment { id } -> DeploymentChanged = put("/v1/deployment/fail/{id}");
+    FailDeployment { id } -> DeploymentChanged = put("/v1/deployment/fail/{id}", FAIL_DEPLOYMENT);
     /// release a deployment that waits for other regions
-    UnblockDeployment { id } (UnblockRequest) -> DeploymentChanged = put("/v1/deployment/unblock/{id}");
+    UnblockDeployment { id } (UnblockRequest) -> DeploymentChanged = put("/v1/deployment/unblock/{id}", UNBLOCK_DEPLOYMENT);
     /// say which allocations of a deployment are healthy
     SetAllocationHealth { id } (HealthRequest) -> DeploymentChanged =
-        put("/v1/deployment/allocation-health/{id}");
+        put("/v1/deployment/allocation-health/{id}", SET_ALLOC_HEALTH);
 }
 
 /// The body of [`PauseDeployment`].

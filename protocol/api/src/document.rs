@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use crate::endpoint::{Body, Capability, Endpoint, Kind, Method, Parameter, Source, Support};
+use crate::endpoint::{Body, Endpoint, Kind, Method, Parameter, Source, Support};
 use crate::endpoints;
 use crate::template::{Segment, Template};
 
 /// The table of routes in Markdown: those of this release, then those that are answered 501.
 pub fn table() -> String {
-    let mut text = String::from("| Method | Path | What | Parameters |\n|---|---|---|---|\n");
+    let mut text =
+        String::from("| Method | Path | What | Needs | Parameters |\n|---|---|---|---|---|\n");
     for endpoint in endpoints().filter(|it| it.support == Support::Built) {
         let methods: Vec<&str> = endpoint.methods.iter().map(|it| it.name()).collect();
         let parameters: Vec<String> = endpoint
@@ -21,10 +22,11 @@ pub fn table() -> String {
             .collect();
         let _ = writeln!(
             text,
-            "| {} | `{}` | {} | {} |",
+            "| {} | `{}` | {} | {} | {} |",
             methods.join(", "),
             plain(endpoint.path),
             endpoint.about(),
+            endpoint.need,
             parameters.join(", "),
         );
     }
@@ -108,7 +110,7 @@ fn operation(endpoint: &Endpoint, method: Method) -> Value {
         "summary": endpoint.about(),
         "parameters": parameters,
         "responses": responses(endpoint),
-        "security": security(endpoint.capability),
+        "security": security(endpoint),
     });
     match endpoint.body {
         Body::Json { name, optional, .. } => {
@@ -193,12 +195,15 @@ fn responses(endpoint: &Endpoint) -> Value {
     json!({ "200": done })
 }
 
-fn security(capability: Capability) -> Value {
-    match capability {
-        Capability::None => json!([]),
-        Capability::Management => json!([{ "token": ["management"] }]),
-        Capability::ManagementInHandshake => json!([{ "token": ["management"] }, {}]),
+fn security(endpoint: &Endpoint) -> Value {
+    if endpoint.need.is_open() {
+        return json!([]);
     }
+    let token = json!({ "token": [endpoint.need.to_string()] });
+    if endpoint.credential_in_handshake {
+        return json!([token, {}]);
+    }
+    json!([token])
 }
 
 #[cfg(test)]
@@ -257,7 +262,10 @@ mod tests {
         assert_eq!(plan["parameters"][0]["name"], "id");
         let schema = &plan["requestBody"]["content"]["application/json"]["schema"];
         assert_eq!(schema["title"], "JobRequest");
-        assert_eq!(plan["security"], json!([{ "token": ["management"] }]));
+        assert_eq!(
+            plan["security"],
+            json!([{ "token": ["submit-job or plan-job"] }])
+        );
         let list = &document["paths"]["/v1/jobs"]["get"];
         let names = list["parameters"].as_array().unwrap().iter();
         let names: Vec<&str> = names.map(|it| it["name"].as_str().unwrap()).collect();

@@ -1,5 +1,6 @@
 //! The declaration of an operation.
 
+use protocol_access::need::Need;
 use protocol_model::json;
 use serde::de::DeserializeOwned;
 
@@ -26,18 +27,6 @@ impl Method {
             Self::Delete => "DELETE",
         }
     }
-}
-
-/// The permission that a caller needs where access control is on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Capability {
-    /// Nothing: callers without a token are served.
-    None,
-    /// A management token.
-    Management,
-    /// A management token, which with `?ws_handshake=true` comes as the first message of the
-    /// WebSocket instead.
-    ManagementInHandshake,
 }
 
 /// The place that has the answer. It decides which of the common parameters have an effect.
@@ -154,8 +143,10 @@ pub struct Endpoint {
     pub body: Body,
     /// The name of the answer's type; empty where it is no JSON.
     pub answer: &'static str,
-    /// The permission that a caller needs.
-    pub capability: Capability,
+    /// The rights that a caller needs where access control is on.
+    pub need: Need,
+    /// Whether `?ws_handshake=true` brings the credential as the first message of the WebSocket.
+    pub credential_in_handshake: bool,
     /// The place that has the answer.
     pub source: Source,
     /// Whether `?filter=` chooses from the list that is answered.
@@ -169,7 +160,12 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    const fn new(methods: &'static [Method], path: &'static str, source: Source) -> Self {
+    const fn new(
+        methods: &'static [Method],
+        path: &'static str,
+        need: Need,
+        source: Source,
+    ) -> Self {
         Self {
             name: "",
             about: "",
@@ -178,7 +174,8 @@ impl Endpoint {
             parameters: &[],
             body: Body::None,
             answer: "",
-            capability: Capability::Management,
+            need,
+            credential_in_handshake: false,
             source,
             filterable: false,
             needs_access_control: false,
@@ -188,18 +185,18 @@ impl Endpoint {
     }
 
     /// A read of the replicated state.
-    pub(crate) const fn get(path: &'static str) -> Self {
-        Self::new(&[Method::Get], path, Source::State)
+    pub(crate) const fn get(path: &'static str, need: Need) -> Self {
+        Self::new(&[Method::Get], path, need, Source::State)
     }
 
     /// A write.
-    pub(crate) const fn put(path: &'static str) -> Self {
-        Self::new(&[Method::Put], path, Source::Log)
+    pub(crate) const fn put(path: &'static str, need: Need) -> Self {
+        Self::new(&[Method::Put], path, need, Source::Log)
     }
 
     /// A removal.
-    pub(crate) const fn delete(path: &'static str) -> Self {
-        Self::new(&[Method::Delete], path, Source::Log)
+    pub(crate) const fn delete(path: &'static str, need: Need) -> Self {
+        Self::new(&[Method::Delete], path, need, Source::Log)
     }
 
     pub(crate) const fn named(mut self, name: &'static str, about: &'static str) -> Self {
@@ -227,7 +224,8 @@ impl Endpoint {
 
     /// An operation of Nomad that this release lacks, by any method: `text` is the answer.
     pub(crate) const fn absent(name: &'static str, path: &'static str, text: &'static str) -> Self {
-        let mut endpoint = Self::new(Method::ALL, path, Source::Server).named(name, text);
+        let mut endpoint =
+            Self::new(Method::ALL, path, Need::Token, Source::Server).named(name, text);
         endpoint.support = Support::Absent(text);
         endpoint
     }
@@ -263,13 +261,8 @@ impl Endpoint {
         self
     }
 
-    pub(crate) const fn open(mut self) -> Self {
-        self.capability = Capability::None;
-        self
-    }
-
     pub(crate) const fn token_in_handshake(mut self) -> Self {
-        self.capability = Capability::ManagementInHandshake;
+        self.credential_in_handshake = true;
         self
     }
 

@@ -7,12 +7,13 @@ use protocol_model::{
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::Parameter;
+use crate::needs::{MANAGEMENT, READ_EVAL, READ_JOB};
 use crate::operation::operations;
 use crate::parameters::{NEXT_TOKEN, PER_PAGE, PREFIX, REVERSE};
 
 operations! {
     /// list evaluations
-    ListEvaluations {} -> Vec<Evaluation> = get("/v1/evaluations").filterable().parameters(&[
+    ListEvaluations {} -> Vec<Evaluation> = get("/v1/evaluations", READ_JOB).filterable().parameters(&[
         PREFIX,
         PER_PAGE,
         NEXT_TOKEN,
@@ -21,17 +22,17 @@ operations! {
         Parameter::text("status", "only in this status"),
     ]);
     /// count evaluations
-    CountEvaluations {} -> EvaluationCount = get("/v1/evaluations/count").filterable().parameters(&[
+    CountEvaluations {} -> EvaluationCount = get("/v1/evaluations/count", READ_JOB).filterable().parameters(&[
         PREFIX,
     ]);
     /// delete evaluations, by ids or by an expression; open ones leave the scheduler
-    DeleteEvaluations {} (EvalDeleteRequest) -> EvalsDeleted = delete("/v1/evaluations");
+    DeleteEvaluations {} (EvalDeleteRequest) -> EvalsDeleted = delete("/v1/evaluations", MANAGEMENT);
     /// read an evaluation
-    ReadEvaluation { id } -> Evaluation = get("/v1/evaluation/{id}").parameters(&[
+    ReadEvaluation { id } -> Evaluation = get("/v1/evaluation/{id}", READ_EVAL).parameters(&[
         Parameter::flag("related", "with `RelatedEvals`, at most 1000"),
     ]);
     /// list the allocations that an evaluation made
-    EvaluationAllocations { id } -> Vec<AllocationListStub> = get("/v1/evaluation/{id}/allocations");
+    EvaluationAllocations { id } -> Vec<AllocationListStub> = get("/v1/evaluation/{id}/allocations", READ_EVAL);
 }
 
 /// The most ids that [`EvalDeleteRequest`] may have.

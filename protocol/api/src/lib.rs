@@ -1,10 +1,10 @@
 //! Every operation of the HTTP API, declared once.
 //!
 //! ```text
-//! operations! { ReadJob { id } -> Job = get("/v1/job/{id...}"); .. }
+//! operations! { ReadJob { id } -> Job = get("/v1/job/{id...}", READ_JOB); .. }
 //!        |                         |
 //!        |                         +-- a type: client.call(ReadJob { id })
-//!        +-- Endpoint: method, path, parameters, body, answer, capability, source
+//!        +-- Endpoint: method, path, parameters, body, answer, need, source
 //!               +-- server: routing, 403, 404, 405, 501, bodies      find()
 //!               +-- hack/fuzz: what bodies are read with             Body::Json { read }
 //!               +-- docs/http-api.md: the table of routes            document::table()
@@ -16,6 +16,8 @@
 
 mod document;
 mod endpoint;
+mod meter;
+mod needs;
 mod operation;
 mod parameters;
 mod table;
@@ -38,9 +40,8 @@ pub mod scaling;
 pub mod search;
 
 pub use document::{openapi, table};
-pub use endpoint::{
-    Body, Capability, Endpoint, Kind, Method, Parameter, ReadBody, Source, Support,
-};
+pub use endpoint::{Body, Endpoint, Kind, Method, Parameter, ReadBody, Source, Support};
+pub use meter::Class;
 pub use operation::Operation;
 pub use table::{Found, NotFound, find};
 pub use template::Parameters;

@@ -5,21 +5,22 @@ use std::collections::BTreeMap;
 use protocol_model::nullable::{self, or_default};
 use serde::{Deserialize, Serialize};
 
+use crate::needs::{MANAGEMENT, READ_NAMESPACE, SHOWN};
 use crate::operation::operations;
 use crate::parameters::PREFIX;
 use crate::written::Written;
 
 operations! {
     /// list namespaces
-    ListNamespaces {} -> Vec<Namespace> = get("/v1/namespaces").parameters(&[PREFIX]);
+    ListNamespaces {} -> Vec<Namespace> = get("/v1/namespaces", SHOWN).parameters(&[PREFIX]);
     /// create or change the namespace that the body names
-    WriteNamespace {} (NamespaceRequest) -> Written = put("/v1/namespace");
+    WriteNamespace {} (NamespaceRequest) -> Written = put("/v1/namespace", MANAGEMENT);
     /// read a namespace
-    ReadNamespace { name } -> Namespace = get("/v1/namespace/{name}");
+    ReadNamespace { name } -> Namespace = get("/v1/namespace/{name}", READ_NAMESPACE);
     /// create or change a namespace
-    UpdateNamespace { name } (NamespaceRequest) -> Written = put("/v1/namespace/{name}");
+    UpdateNamespace { name } (NamespaceRequest) -> Written = put("/v1/namespace/{name}", MANAGEMENT);
     /// delete a namespace without live jobs and allocations
-    DeleteNamespace { name } -> Written = delete("/v1/namespace/{name}");
+    DeleteNamespace { name } -> Written = delete("/v1/namespace/{name}", MANAGEMENT);
 }
 
 /// The body of [`WriteNamespace`] and [`UpdateNamespace`]. It replaces the namespace: a field that

@@ -8,28 +8,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::endpoint::Parameter;
 use crate::jobs::JobListStub;
+use crate::needs::{DELETE_POOL, POOL_NODES, READ_POOL, SHOWN, WRITE_POOL, WRITE_SOME_POOL};
 use crate::operation::operations;
 use crate::parameters::{NEXT_TOKEN, PER_PAGE, RESOURCES, REVERSE};
 use crate::written::Written;
 
 operations! {
     /// list node pools
-    ListNodePools {} -> Vec<NodePool> = get("/v1/node/pools").filterable().parameters(&[
+    ListNodePools {} -> Vec<NodePool> = get("/v1/node/pools", SHOWN).filterable().parameters(&[
         Parameter::text("prefix", "only names that begin with it"),
         PER_PAGE,
         NEXT_TOKEN,
         REVERSE,
     ]);
     /// create or change the node pool that the body names
-    WriteNodePool {} (NodePoolRequest) -> Written = put("/v1/node/pools");
+    WriteNodePool {} (NodePoolRequest) -> Written = put("/v1/node/pools", WRITE_SOME_POOL);
     /// read a node pool
-    ReadNodePool { name } -> NodePool = get("/v1/node/pool/{name}");
+    ReadNodePool { name } -> NodePool = get("/v1/node/pool/{name}", READ_POOL);
     /// create or change a node pool
-    UpdateNodePool { name } (NodePoolRequest) -> Written = put("/v1/node/pool/{name}");
+    UpdateNodePool { name } (NodePoolRequest) -> Written = put("/v1/node/pool/{name}", WRITE_POOL);
     /// delete a node pool that has no nodes and no jobs that are not over
-    DeleteNodePool { name } -> Written = delete("/v1/node/pool/{name}");
+    DeleteNodePool { name } -> Written = delete("/v1/node/pool/{name}", DELETE_POOL);
     /// list the nodes of a node pool
-    NodePoolNodes { name } -> Vec<NodeListStub> = get("/v1/node/pool/{name}/nodes").filterable()
+    NodePoolNodes { name } -> Vec<NodeListStub> = get("/v1/node/pool/{name}/nodes", POOL_NODES).filterable()
         .parameters(&[
             PER_PAGE,
             NEXT_TOKEN,
@@ -38,7 +39,7 @@ operations! {
             Parameter::flag("os", "with the attributes of the operating system"),
         ]);
     /// list the jobs of a node pool
-    NodePoolJobs { name } -> Vec<JobListStub> = get("/v1/node/pool/{name}/jobs").filterable()
+    NodePoolJobs { name } -> Vec<JobListStub> = get("/v1/node/pool/{name}/jobs", READ_POOL).filterable()
         .parameters(&[
             PER_PAGE,
             NEXT_TOKEN,

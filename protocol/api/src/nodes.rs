@@ -6,12 +6,13 @@ use protocol_model::{Allocation, DrainSpec, EvalId, ForeignAlloc, Node, NodeList
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::Parameter;
+use crate::needs::{MANAGEMENT, NODE_READ, NODE_WRITE};
 use crate::operation::operations;
 use crate::parameters::{NEXT_TOKEN, PER_PAGE, PREFIX, RESOURCES, REVERSE};
 
 operations! {
     /// list nodes
-    ListNodes {} -> Vec<NodeListStub> = get("/v1/nodes").filterable().parameters(&[
+    ListNodes {} -> Vec<NodeListStub> = get("/v1/nodes", NODE_READ).filterable().parameters(&[
         PREFIX,
         PER_PAGE,
         NEXT_TOKEN,
@@ -20,21 +21,21 @@ operations! {
         Parameter::flag("os", "with the attributes of the operating system"),
     ]);
     /// read a node
-    ReadNode { id } -> Node = get("/v1/node/{id}");
+    ReadNode { id } -> Node = get("/v1/node/{id}", NODE_READ);
     /// list the allocations of a node, whole
-    NodeAllocations { id } -> Vec<Allocation> = get("/v1/node/{id}/allocations");
+    NodeAllocations { id } -> Vec<Allocation> = get("/v1/node/{id}/allocations", NODE_READ);
     /// let a node take new allocations, or not
-    SetEligibility { id } (EligibilityRequest) -> NodeChanged = put("/v1/node/{id}/eligibility");
+    SetEligibility { id } (EligibilityRequest) -> NodeChanged = put("/v1/node/{id}/eligibility", NODE_WRITE);
     /// move allocations off a node before a deadline, or end that
-    DrainNode { id } (DrainRequest) -> NodeChanged = put("/v1/node/{id}/drain");
+    DrainNode { id } (DrainRequest) -> NodeChanged = put("/v1/node/{id}/drain", NODE_WRITE);
     /// evaluate every job that has allocations on a node
-    EvaluateNode { id } -> NodeChanged = put("/v1/node/{id}/evaluate");
+    EvaluateNode { id } -> NodeChanged = put("/v1/node/{id}/evaluate", NODE_WRITE);
     /// forget a node
-    PurgeNode { id } -> NodeChanged = put("/v1/node/{id}/purge");
+    PurgeNode { id } -> NodeChanged = put("/v1/node/{id}/purge", NODE_WRITE);
     /// list what runs on a node and a restored state does not know
-    ForeignAllocations { id } -> Vec<ForeignAlloc> = get("/v1/node/{id}/foreign-allocations").of_node();
+    ForeignAllocations { id } -> Vec<ForeignAlloc> = get("/v1/node/{id}/foreign-allocations", NODE_READ).of_node();
     /// end what a restored state does not know ([snapshots.md](snapshots.md))
-    ReleaseForeign { id } -> Vec<ForeignAlloc> = put("/v1/node/{id}/release-foreign").of_node();
+    ReleaseForeign { id } -> Vec<ForeignAlloc> = put("/v1/node/{id}/release-foreign", MANAGEMENT).of_node();
 }
 
 /// The body of [`SetEligibility`].

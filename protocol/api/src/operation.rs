@@ -52,13 +52,13 @@ fn encode(text: &str, into: &mut String) {
 ///
 /// ```text
 /// /// what it does, without a full stop
-/// Name { parameter of the path, .. } (Body) -> Answer = get("/v1/path/{parameter}").filterable();
+/// Name { parameter of the path, .. } (Body) -> Answer = get("/v1/path/{parameter}", NEED).filterable();
 /// ```
 macro_rules! operations {
     ($(
         $(#[doc = $about:literal])+
         $name:ident { $($value:ident),* } $(($body:ty))? $(-> $answer:ty)?
-            = $made:ident($path:literal) $(. $narrowed:ident($($argument:tt)*))*;
+            = $made:ident($path:literal, $need:ident) $(. $narrowed:ident($($argument:tt)*))*;
     )+) => {
         $(
             $crate::operation::operation! {
@@ -67,7 +67,7 @@ macro_rules! operations {
             $crate::operation::operation! {
                 @impl $name { $($value),* } [$($body)?] [$($answer)?]
                 {
-                    $crate::endpoint::Endpoint::$made($path)
+                    $crate::endpoint::Endpoint::$made($path, $need)
                         .named(stringify!($name), concat!($($about),+))
                         $(.json::<$body>(stringify!($body)))?
                         $(.answers(stringify!($answer)))?

@@ -4,6 +4,7 @@ use protocol_model::nullable::{self, or_default};
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::Parameter;
+use crate::needs::{MANAGEMENT, OPERATOR_READ, OPERATOR_WRITE, SNAPSHOT_SAVE};
 use crate::operation::operations;
 use crate::written::Written;
 
@@ -14,24 +15,24 @@ const MEMBER: &[Parameter] = &[
 
 operations! {
     /// list the members of the log, as a majority knows them; as this server does with `stale`
-    RaftConfiguration {} -> RaftMembers = get("/v1/operator/raft/configuration");
+    RaftConfiguration {} -> RaftMembers = get("/v1/operator/raft/configuration", MANAGEMENT);
     /// let another server lead, the most up-to-date one where none is named
-    TransferLeadership {} -> Written = put("/v1/operator/raft/transfer-leadership").parameters(MEMBER);
+    TransferLeadership {} -> Written = put("/v1/operator/raft/transfer-leadership", MANAGEMENT).parameters(MEMBER);
     /// remove a server from the log
-    RemovePeer {} -> Written = delete("/v1/operator/raft/peer").parameters(MEMBER);
+    RemovePeer {} -> Written = delete("/v1/operator/raft/peer", MANAGEMENT).parameters(MEMBER);
     /// save the whole state, verified, with its digest ([snapshots.md](snapshots.md))
-    SaveSnapshot {} = get("/v1/operator/snapshot");
+    SaveSnapshot {} = get("/v1/operator/snapshot", SNAPSHOT_SAVE);
     /// restore a saved state
-    RestoreSnapshot {} = put("/v1/operator/snapshot").streamed();
+    RestoreSnapshot {} = put("/v1/operator/snapshot", MANAGEMENT).streamed();
     /// read the scheduler's settings
-    ReadScheduler {} -> SchedulerSettings = get("/v1/operator/scheduler/configuration");
+    ReadScheduler {} -> SchedulerSettings = get("/v1/operator/scheduler/configuration", OPERATOR_READ);
     /// change the scheduler's settings
-    WriteScheduler {} (SchedulerConfiguration) -> SchedulerWritten = put("/v1/operator/scheduler/configuration")
+    WriteScheduler {} (SchedulerConfiguration) -> SchedulerWritten = put("/v1/operator/scheduler/configuration", OPERATOR_WRITE)
         .parameters(&[Parameter::number("cas", "only if their index is this one")]);
     /// forget what has ended, whatever its age
-    CollectGarbage {} -> Written = put("/v1/system/gc");
+    CollectGarbage {} -> Written = put("/v1/system/gc", MANAGEMENT);
     /// accepted without effect: counters are derived
-    ReconcileSummaries {} -> Written = put("/v1/system/reconcile/summaries");
+    ReconcileSummaries {} -> Written = put("/v1/system/reconcile/summaries", MANAGEMENT);
 }
 
 /// The scheduler's settings.

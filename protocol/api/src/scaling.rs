@@ -6,16 +6,17 @@ use protocol_model::{ScalingPolicy, nullable};
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::Parameter;
+use crate::needs::{LIST_SCALING_POLICIES, READ_SCALING_POLICY};
 use crate::operation::operations;
 
 operations! {
     /// list scaling policies
-    ListScalingPolicies {} -> Vec<ScalingPolicyStub> = get("/v1/scaling/policies").parameters(&[
+    ListScalingPolicies {} -> Vec<ScalingPolicyStub> = get("/v1/scaling/policies", LIST_SCALING_POLICIES).parameters(&[
         Parameter::text("job", "only policies of this job"),
         Parameter::text("type", "only policies whose type begins so"),
     ]);
     /// read a scaling policy
-    ReadScalingPolicy { id } -> ScalingPolicy = get("/v1/scaling/policy/{id}");
+    ReadScalingPolicy { id } -> ScalingPolicy = get("/v1/scaling/policy/{id}", READ_SCALING_POLICY);
 }
 
 /// A policy in [`ListScalingPolicies`].

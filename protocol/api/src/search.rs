@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use protocol_model::nullable::{self, or_default};
 use serde::{Deserialize, Serialize};
 
+use crate::needs::SEARCH;
 use crate::operation::operations;
 
 operations! {
     /// find ids by their beginning
-    Search {} (SearchRequest) -> Matches = put("/v1/search");
+    Search {} (SearchRequest) -> Matches = put("/v1/search", SEARCH).of_state();
     /// find objects by a part of their name
-    FuzzySearch {} (FuzzySearchRequest) -> FuzzyMatches = put("/v1/search/fuzzy").of_state();
+    FuzzySearch {} (FuzzySearchRequest) -> FuzzyMatches = put("/v1/search/fuzzy", SEARCH).of_state();
 }
 
 /// The body of [`Search`].

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::call::CallError;
 use super::{Cluster, PATIENCE, RETRY_PAUSE, leads_in};
+use crate::access::{Origin, Recheck};
 use crate::versions::TooOld;
 
 /// How long a leader that was replaced may still take to answer what it was asked before: some ways
@@ -25,6 +26,12 @@ pub enum ChangeError {
     /// The state says no. Nothing changed.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The caller lacks a right by now. Nothing changed.
+    #[error("Permission denied")]
+    Denied,
+    /// The caller's budget for writes is spent; seconds until it may try again. Nothing changed.
+    #[error("the budget for writes is spent; try again in {0} s")]
+    Limited(u32),
     /// No leader in time. Nothing changed.
     #[error("no leader of the cluster could be reached within {0:?}; try again")]
     NoLeader(Duration),
@@ -70,11 +77,24 @@ pub struct Changed {
 }
 
 impl Cluster {
-    /// Changes the state, here or through the leader, and answers what the state said.
+    /// Changes the state for this server itself, here or through the leader, and answers what the
+    /// state said.
     ///
     /// # Errors
     /// See [`ChangeError`]; a refusal of the state is one too.
     pub async fn change(&self, command: Command) -> Result<Changed, ChangeError> {
+        self.change_for(command, &Origin::Internal).await
+    }
+
+    /// The same for `origin`, whose rights the leader judges once more before it proposes.
+    ///
+    /// # Errors
+    /// As [`Self::change`].
+    pub(crate) async fn change_for(
+        &self,
+        command: Command,
+        origin: &Origin,
+    ) -> Result<Changed, ChangeError> {
         self.understood(&command).map_err(ChangeError::OldServer)?;
         let bytes = codec::encode(&self.stamp(command))
             .map_err(|error| ChangeError::TooLarge(error.to_string()))?;
@@ -83,14 +103,7 @@ impl Cluster {
         let deadline = begun + PATIENCE;
         let _measured = self.changes.begin(begun);
         loop {
-            let tried = match self.raft.propose(bytes.clone()).await {
-                Ok(proposed) => changed(&proposed.response),
-                Err(ProposeError::NotLeader { leader }) => self
-                    .forward(&leader, bytes.clone())
-                    .await
-                    .and_then(|reply| changed(&reply.response)),
-                Err(error) => Err(own_error(error)),
-            };
+            let tried = self.try_change(bytes.clone(), origin).await;
             match tried {
                 Err(error) if is_early(&error) && Instant::now() + RETRY_PAUSE < deadline => {
                     sleep(RETRY_PAUSE).await;
@@ -99,6 +112,43 @@ impl Cluster {
                 done => return done,
             }
         }
+    }
+
+    async fn try_change(&self, bytes: Bytes, origin: &Origin) -> Result<Changed, ChangeError> {
+        if let Origin::Caller(recheck) = origin {
+            return self.try_for_caller(bytes, origin, recheck).await;
+        }
+        match self.raft.propose(bytes.clone()).await {
+            Ok(proposed) => changed(&proposed.response),
+            Err(ProposeError::NotLeader { leader }) => {
+                let reply = self.forward(&leader, bytes, origin).await?;
+                changed(&reply.response)
+            }
+            Err(error) => Err(own_error(error)),
+        }
+    }
+
+    /// Proposes a caller's change where its rights were judged once more: here by a leader, or by the
+    /// leader that it is sent to. The log of a follower is not asked: it might propose without that
+    /// look when this server is elected meanwhile.
+    async fn try_for_caller(
+        &self,
+        bytes: Bytes,
+        origin: &Origin,
+        recheck: &Recheck,
+    ) -> Result<Changed, ChangeError> {
+        if self.is_leader() {
+            self.recheck(recheck).await?;
+            return match self.raft.propose(bytes).await {
+                Ok(proposed) => changed(&proposed.response),
+                Err(ProposeError::NotLeader { .. }) => Err(ChangeError::NoLeader(PATIENCE)),
+                Err(error) => Err(own_error(error)),
+            };
+        }
+        let leader = self.leader().filter(|leader| leader.id != self.server_id());
+        let leader = leader.ok_or(ChangeError::NoLeader(PATIENCE))?;
+        let reply = self.forward(&leader, bytes, origin).await?;
+        changed(&reply.response)
     }
 
     /// Changes the state as the leader of `term`: proposed here and once, neither forwarded nor
@@ -134,9 +184,13 @@ impl Cluster {
         &self,
         leader: &Leader,
         command: Bytes,
+        origin: &Origin,
     ) -> Result<v1::ProposeReply, ChangeError> {
         use v1::propose_error::Kind;
-        let request = v1::ProposeRequest { command };
+        let request = v1::ProposeRequest {
+            command,
+            asker: Some(origin.to_wire()),
+        };
         let called = tokio::select! {
             called = self.call(leader, StreamKind::Forward, &request) => called,
             () = self.replaced(leader.id) => {
@@ -158,6 +212,8 @@ impl Cluster {
         };
         match Kind::try_from(error.kind) {
             Ok(Kind::NotLeader | Kind::Unavailable) => Err(ChangeError::NoLeader(PATIENCE)),
+            Ok(Kind::Denied) => Err(ChangeError::Denied),
+            Ok(Kind::Limited) => Err(ChangeError::Limited(error.retry_after_s)),
             Ok(Kind::TooLarge) => Err(ChangeError::TooLarge(error.message.clone())),
             Ok(Kind::OldServer) => Err(ChangeError::OldServer(error.message.clone())),
             Ok(Kind::Unspecified) => Err(ChangeError::OutcomeUnknown),

@@ -9,7 +9,11 @@ use protocol_wire::v1;
 use protocol_wire::v1::propose_error::Kind;
 
 use super::{ChangeError, Cluster};
+use crate::access::{Origin, origin_from_wire};
 use crate::versions::{self, TooOld};
+
+/// The level of commands from which on servers say where they come from.
+const ORIGIN_LEVEL: u32 = 3;
 
 impl Cluster {
     /// Reads what another server wants proposed.
@@ -28,6 +32,38 @@ impl Cluster {
             }
         };
         understood.map_err(|why| not_proposed(Kind::OldServer, why))
+    }
+
+    /// Reads the origin of what another server wants proposed, and judges a caller once more. A
+    /// server of an older release sends no origin: its commands are of older levels, and it has
+    /// judged them.
+    ///
+    /// # Errors
+    /// The answer for the other server.
+    pub(crate) async fn recheck_forwarded(
+        &self,
+        asker: Option<&v1::Asker>,
+        command: &Command,
+    ) -> Result<(), v1::ProposeReply> {
+        let Some(asker) = asker else {
+            if command.level() < ORIGIN_LEVEL {
+                return Ok(());
+            }
+            let why = "the command came without its origin".to_owned();
+            return Err(not_proposed(Kind::Denied, why));
+        };
+        let origin = origin_from_wire(asker);
+        let recheck = match origin.map_err(|why| not_proposed(Kind::Denied, why))? {
+            Origin::Internal => return Ok(()),
+            Origin::Caller(recheck) => recheck,
+        };
+        self.recheck(&recheck).await.map_err(|error| {
+            let kind = match error {
+                ChangeError::Denied => Kind::Denied,
+                _ => Kind::Unavailable,
+            };
+            not_proposed(kind, error.to_string())
+        })
     }
 
     /// Proposes encoded bytes here only, which were read by [`Self::read_forwarded`].
@@ -82,6 +118,8 @@ pub(crate) fn merged_reply(
             ChangeError::NoLeader(_) => return not_proposed(Kind::NotLeader, error.to_string()),
             ChangeError::TooLarge(text) => return not_proposed(Kind::TooLarge, text.clone()),
             ChangeError::OldServer(text) => return not_proposed(Kind::OldServer, text.clone()),
+            ChangeError::Denied => return not_proposed(Kind::Denied, error.to_string()),
+            ChangeError::Limited(_) => return not_proposed(Kind::Limited, error.to_string()),
             ChangeError::OutcomeUnknown | ChangeError::Nonsense(_) | ChangeError::Stopped(_) => {
                 return not_proposed(Kind::Unspecified, error.to_string());
             }
@@ -108,6 +146,7 @@ fn not_proposed(kind: Kind, message: String) -> v1::ProposeReply {
     let error = v1::ProposeError {
         kind: kind.into(),
         message,
+        retry_after_s: 0,
     };
     v1::ProposeReply {
         index: 0,

@@ -6,9 +6,11 @@ mod call;
 mod change;
 mod forwarded;
 mod pace;
+mod recheck;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use controlplane_raft::{Leader, Raft, RaftStatus, ReadError, ServerId};
@@ -22,6 +24,7 @@ pub use self::call::{CallError, SERVER_FRAME_BYTES_MAX};
 pub use self::change::{ChangeError, Changed, LeadingError};
 pub(crate) use self::forwarded::merged_reply;
 pub(crate) use self::pace::SharedPace;
+use crate::access::Access;
 use crate::clock::WallClock;
 use crate::machine::Hub;
 use crate::versions::Versions;
@@ -44,11 +47,20 @@ pub struct Cluster {
     /// How long what nodes report waits for the log.
     updates: SharedPace,
     clock: Arc<dyn WallClock>,
+    access: Arc<Access>,
+    /// The last term in which this server applied its own barrier as a leader.
+    barred_term: Arc<AtomicU64>,
 }
 
 impl Cluster {
     /// The handle to what `raft` replicates and `hub` tells of, by the time of `clock`.
-    pub fn new(raft: Raft, hub: Arc<Hub>, pool: Pool, clock: Arc<dyn WallClock>) -> Self {
+    pub(crate) fn new(
+        raft: Raft,
+        hub: Arc<Hub>,
+        pool: Pool,
+        clock: Arc<dyn WallClock>,
+        access: Arc<Access>,
+    ) -> Self {
         let status = raft.status();
         Self {
             raft,
@@ -59,7 +71,14 @@ impl Cluster {
             changes: SharedPace::default(),
             updates: SharedPace::default(),
             clock,
+            access,
+            barred_term: Arc::default(),
         }
+    }
+
+    /// Callers and their rights.
+    pub(crate) fn access(&self) -> &Arc<Access> {
+        &self.access
     }
 
     /// What the other servers run.

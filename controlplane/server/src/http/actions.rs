@@ -45,7 +45,7 @@ fn actions(job: &Job) -> Vec<JobAction> {
 async fn run(ask: &mut Ask) -> Answered {
     let key = job::key(ask);
     let wanted = Wanted::of(ask)?;
-    let snapshot = ask.api.cluster.consistent().await?;
+    let snapshot = ask.consistent().await?;
     let alloc = wanted.allocation(&snapshot, &key)?;
     let request = Request::Exec(v1::ExecRequest {
         task: wanted.task.to_owned(),

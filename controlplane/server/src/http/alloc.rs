@@ -125,7 +125,7 @@ pub(super) async fn answer_found(
 async fn list(ask: &Ask) -> Answered {
     let parts = ListParts::of(ask)?;
     let prefix = lookup::prefix(&ask.query)?;
-    let namespaces = ask.query.namespaces();
+    let namespaces = ask.namespaces();
     let filter = Filter::of(&ask.query)?;
     let snapshot = ask.snapshot(&[Table::Allocs]).await?;
     let key =
@@ -172,7 +172,7 @@ async fn read(ask: &Ask) -> Answered {
 async fn stop(ask: &Ask) -> Answered {
     let id = id(ask)?;
     let no_shutdown_delay = ask.query.flag("no_shutdown_delay")?;
-    let snapshot = ask.api.cluster.consistent().await?;
+    let snapshot = ask.consistent().await?;
     let alloc = lookup::alloc(&snapshot, id)?;
     let job = snapshot
         .job_of_alloc(alloc)
@@ -188,7 +188,7 @@ async fn stop(ask: &Ask) -> Answered {
         allocs: vec![(id, wish)],
         evals: vec![eval],
     };
-    let changed = ask.api.cluster.change(command).await?;
+    let changed = ask.change(command).await?;
     ask.answer(
         &Stopped {
             eval_id,

@@ -1,5 +1,6 @@
 //! One request, read: its path, its parameters, its body, and who asks.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Api;
 use super::body::WholeBody;
 use super::error::{Answered, HttpError};
+use super::gate::Gate;
 use super::listen::Held;
 use super::query::Query;
 
@@ -28,17 +30,6 @@ const WAIT_DEFAULT: Duration = Duration::from_secs(300);
 const WAIT_MAX: Duration = Duration::from_secs(600);
 /// A waiting time is lengthened by up to this part of it, so that many queries do not end at once.
 const WAIT_JITTER_PART: u32 = 16;
-
-/// Who asks.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Caller {
-    /// Access control is off.
-    Anyone,
-    /// Access control is on, and no token that is known was shown.
-    Stranger,
-    /// A management token, by its accessor id.
-    Manager(String),
-}
 
 /// One request.
 #[derive(Debug)]
@@ -56,8 +47,8 @@ pub(super) struct Ask {
     /// The body that is too large to hold in memory: whoever serves it takes and reads it. (The
     /// lock is for the compiler: a body alone cannot be shared.)
     pub(super) stream: Mutex<Option<Body>>,
-    /// Who asks.
-    pub(super) caller: Caller,
+    /// The caller and its rights.
+    pub(super) gate: Arc<Gate>,
     /// Where the client wants a WebSocket.
     pub(super) upgrade: Option<WebSocketUpgrade>,
     /// The place of its connection, for what goes on after the answer.
@@ -131,6 +122,7 @@ impl Ask {
         moved: impl Fn(&Snapshot) -> u64 + Send + Sync,
     ) -> Result<Snapshot, HttpError> {
         let snapshot = self.moved_snapshot(&moved).await?;
+        self.gate.judge(&self.api, &snapshot)?;
         self.read_index
             .store(moved(&snapshot).max(1), Ordering::Relaxed);
         Ok(snapshot)
@@ -151,11 +143,15 @@ impl Ask {
         if known == 0 || moved(&first) > known {
             return Ok(first);
         }
-        let deadline = Instant::now() + wait;
+        let deadline = Instant::now() + self.until_expiry().map_or(wait, |left| wait.min(left));
         let mut newest = cluster.hub().watch();
         let mut stopped = self.stopped.clone();
         let changed = async {
-            let found = newest.wait_for(|snapshot| moved(snapshot) > known).await;
+            // A caller that loses its right waits no longer.
+            let ends = |snapshot: &Snapshot| {
+                moved(snapshot) > known || self.gate.judge(&self.api, snapshot).is_err()
+            };
+            let found = newest.wait_for(ends).await;
             found.map(|snapshot| snapshot.clone())
         };
         tokio::select! {

@@ -5,6 +5,8 @@
 //!                   \-> the bytes themselves                      `?plain=true`, cat, readat
 //! ```
 
+use std::sync::Arc;
+
 use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -134,7 +136,7 @@ async fn logs(ask: &Ask) -> Answered {
         offset,
         origin,
     });
-    stream(NodeCall::about(&ask.api, id, request).await?, form).await
+    stream(ask, NodeCall::about(&ask.api, id, request).await?, form).await
 }
 
 async fn read_file(ask: &Ask, id: AllocId, span: Span, form: Form, follow: bool) -> Answered {
@@ -152,7 +154,7 @@ async fn read_file(ask: &Ask, id: AllocId, span: Span, form: Form, follow: bool)
         follow,
         origin,
     });
-    stream(NodeCall::about(&ask.api, id, request).await?, form).await
+    stream(ask, NodeCall::about(&ask.api, id, request).await?, form).await
 }
 
 /// How file contents are sent.
@@ -169,10 +171,18 @@ const PARTS_MAX: usize = 4;
 
 /// The answer: its head is sent once the node's first word is known, so that a refusal has a
 /// status.
-async fn stream(mut call: NodeCall, form: Form) -> Answered {
+async fn stream(ask: &Ask, mut call: NodeCall, form: Form) -> Answered {
     let first = call.next().await?;
     let (parts, received) = mpsc::channel(PARTS_MAX);
-    tokio::spawn(carry(call, first, form, parts));
+    let (api, gate) = (ask.api.clone(), Arc::clone(&ask.gate));
+    tokio::spawn(async move {
+        tokio::select! {
+            () = carry(call, first, form, parts) => {}
+            refused = gate.until_refused(&api) => {
+                tracing::debug!(reason = %refused.message, "an answer was ended");
+            }
+        }
+    });
     let parts = futures::stream::unfold(Some(received), |state| async move {
         let mut received = state?;
         match received.recv().await {

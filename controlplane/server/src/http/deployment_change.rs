@@ -242,7 +242,7 @@ async fn change(
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let snapshot = ask.api.cluster.consistent().await?;
+        let snapshot = ask.consistent().await?;
         let found = snapshot.deployment(id);
         let deployment = found.ok_or_else(|| HttpError::not_found("deployment not found"))?;
         if !deployment.status.is_active() {
@@ -253,7 +253,7 @@ async fn change(
             eval,
             reverts_to,
         } = make(&snapshot, deployment, ask.now())?;
-        let changed = match ask.api.cluster.change(command).await {
+        let changed = match ask.change(command).await {
             Err(ChangeError::Refused(Refusal::DeploymentMoved { .. }))
                 if attempts < ATTEMPTS_MAX =>
             {

@@ -30,7 +30,7 @@ pub(super) const ROUTES: Routes = routes![
 
 async fn list(ask: &Ask) -> Answered {
     let prefix = lookup::prefix(&ask.query)?;
-    let namespaces = ask.query.namespaces();
+    let namespaces = ask.namespaces();
     let filter = Filter::of(&ask.query)?;
     let snapshot = ask.snapshot(&[Table::Deployments]).await?;
     let shown = |found: &&Arc<Deployment>| namespaces.contains(&found.namespace);

@@ -7,24 +7,25 @@ use std::sync::atomic::AtomicU64;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{FromRequestParts, OriginalUri, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use controlplane_state::AclTokenKind;
 use futures::FutureExt;
 use parking_lot::Mutex;
+use protocol_api::Found;
 use protocol_transport::LineLimit;
 use tokio::sync::watch;
 
 use super::Api;
-use super::ask::{Ask, Caller};
+use super::ask::Ask;
 use super::body::{Bodies, BodyUse, WholeBody};
 use super::error::{Answered, HttpError};
+use super::gate::{Gate, Shown};
 use super::gzip;
 use super::listen::Held;
 use super::origin;
 use super::query::{Plus, Query, decode};
-use super::route::{self, Meant};
-use crate::gateway;
+use super::route;
+use crate::access::Credential;
 
 static FAILED: LineLimit = LineLimit::new();
 static PANICKED: LineLimit = LineLimit::new();
@@ -96,7 +97,9 @@ pub(super) async fn handle(State(entry): State<Entry>, request: Request) -> Resp
 /// Counts an answer that says that this server or the cluster failed, and logs some of them: a
 /// client that repeats a request must not fill the log. What this release lacks is no failure.
 fn tell_failure(line: &str, error: &HttpError) {
-    let HttpError { status, message } = error;
+    let HttpError {
+        status, message, ..
+    } = error;
     if !status.is_server_error() || *status == StatusCode::NOT_IMPLEMENTED {
         return;
     }
@@ -120,24 +123,27 @@ async fn answer(entry: Entry, request: Request) -> Answered {
     };
     let query = Query::parse(uri.query().unwrap_or(""))?;
     let path: Vec<String> = segments(uri.path())?;
-    let method = match parts.method {
-        Method::GET | Method::HEAD => Some(protocol_api::Method::Get),
-        Method::PUT | Method::POST => Some(protocol_api::Method::Put),
-        Method::DELETE => Some(protocol_api::Method::Delete),
-        _ => None,
-    };
-    let meant = Meant::by(&path, method);
+    let method = method(&parts.method);
     if let Some(region) = query.text("region")
         && region != api.config.region.as_str()
     {
         return Err(HttpError::not_found("No path to region"));
     }
     origin::check(&parts.headers, uri.authority(), &api.config)?;
-    let caller = caller(&api, &parts.headers);
-    if caller == Caller::Stranger && !meant.is_open(&query) {
-        return Err(HttpError::permission_denied());
-    }
-    if query.text("filter").is_some() && !meant.filters() {
+    let Found {
+        endpoint,
+        parameters,
+    } = match protocol_api::find(&path, method) {
+        Ok(found) => found,
+        Err(error) => return route::not_found(&error, &path, &api.config),
+    };
+    let held = parts.extensions.remove::<Held>();
+    let shown = Shown {
+        credential: Credential::of(&parts.headers)?,
+        address: held.as_ref().map(Held::address),
+    };
+    let gate = Gate::pass(&api, shown, endpoint, &parameters, &query).await?;
+    if query.text("filter").is_some() && !endpoint.filterable {
         return Err(HttpError::bad_request(
             "?filter is for lists of jobs, allocations, evaluations, deployments and nodes; leave \
              it out here",
@@ -145,7 +151,7 @@ async fn answer(entry: Entry, request: Request) -> Answered {
     }
     let body_use = match method {
         Some(protocol_api::Method::Put | protocol_api::Method::Delete) => {
-            meant.body_use(&caller, api.config.limits.body_bytes)
+            route::body_use(endpoint, api.config.limits.body_bytes)
         }
         _ => BodyUse::Unread,
     };
@@ -155,22 +161,31 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         BodyUse::Streamed => (WholeBody::default(), Some(body)),
     };
     let upgrade = upgrade(&mut parts).await;
-    let held = parts.extensions.remove::<Held>();
     let mut ask = Ask {
         api,
         is_read: method == Some(protocol_api::Method::Get),
-        parameters: Vec::new(),
+        parameters,
         query,
         body,
         stream: Mutex::new(stream),
-        caller,
+        gate: Arc::new(gate),
         upgrade,
         held,
         stopped,
         read_index: AtomicU64::new(0),
     };
-    let answered = Box::pin(route::serve(&mut ask, meant, &path)).await;
+    let answered = Box::pin(route::serve(&mut ask, endpoint)).await;
     answered.or_else(|error| ask.not_found(error))
+}
+
+/// The method in the API's terms; `None` is one of no operation.
+fn method(method: &Method) -> Option<protocol_api::Method> {
+    match *method {
+        Method::GET | Method::HEAD => Some(protocol_api::Method::Get),
+        Method::PUT | Method::POST => Some(protocol_api::Method::Put),
+        Method::DELETE => Some(protocol_api::Method::Delete),
+        _ => None,
+    }
 }
 
 /// The path's segments, split first and decoded then.
@@ -188,36 +203,6 @@ pub(super) fn segments(path: &str) -> Result<Vec<String>, HttpError> {
 async fn upgrade(parts: &mut Parts) -> Option<WebSocketUpgrade> {
     parts.headers.get(header::UPGRADE)?;
     WebSocketUpgrade::from_request_parts(parts, &()).await.ok()
-}
-
-/// Who asks, by `X-Nomad-Token` or `Authorization: Bearer`.
-fn caller(api: &Api, headers: &HeaderMap) -> Caller {
-    if !api.config.acl_enabled {
-        return Caller::Anyone;
-    }
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let bearer = || text("authorization").and_then(|value| value.strip_prefix("Bearer "));
-    match text("x-nomad-token")
-        .filter(|token| !token.is_empty())
-        .or_else(bearer)
-    {
-        Some(secret) => token_holder(api, secret),
-        None => Caller::Stranger,
-    }
-}
-
-/// Whose secret this is.
-pub(super) fn token_holder(api: &Api, secret: &str) -> Caller {
-    // Digests are compared, so that the time says nothing about how much of a secret is right.
-    let given = gateway::digest(secret.trim().as_bytes());
-    let snapshot = api.cluster.snapshot();
-    let known = snapshot
-        .token_by_secret(&given)
-        .filter(|token| token.kind == AclTokenKind::Management)
-        .filter(|token| !token.is_expired(snapshot.now()));
-    known.map_or(Caller::Stranger, |token| {
-        Caller::Manager(token.accessor_id.clone())
-    })
 }
 
 #[cfg(test)]

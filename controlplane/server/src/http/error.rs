@@ -1,9 +1,10 @@
 //! What a request is refused with: a status and plain text, as clients of the API expect it.
 
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use controlplane_state::{AccessRefusal, Refusal};
 
+use crate::access::CredentialError;
 use crate::cluster::ChangeError;
 use crate::gateway::CallNodeError;
 
@@ -17,6 +18,8 @@ pub(super) struct HttpError {
     pub(super) status: StatusCode,
     /// The words.
     pub(super) message: String,
+    /// Seconds after which the caller may try again.
+    pub(super) retry_after_s: Option<u32>,
 }
 
 impl HttpError {
@@ -25,6 +28,7 @@ impl HttpError {
         Self {
             status,
             message: message.into(),
+            retry_after_s: None,
         }
     }
 
@@ -53,6 +57,13 @@ impl HttpError {
         Self::new(StatusCode::FORBIDDEN, "Permission denied")
     }
 
+    /// 429: a budget is spent; seconds until the caller may try again.
+    pub(super) fn limited(message: impl Into<String>, retry_after_s: u32) -> Self {
+        let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, message);
+        error.retry_after_s = Some(retry_after_s);
+        error
+    }
+
     /// 405, in the words that clients look for.
     pub(super) fn method() -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "Invalid method")
@@ -67,7 +78,12 @@ impl HttpError {
 impl IntoResponse for HttpError {
     fn into_response(self) -> Response {
         let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
-        (self.status, kind, self.message).into_response()
+        let mut response = (self.status, kind, self.message).into_response();
+        if let Some(seconds) = self.retry_after_s {
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
     }
 }
 
@@ -75,6 +91,8 @@ impl From<ChangeError> for HttpError {
     fn from(error: ChangeError) -> Self {
         match error {
             ChangeError::Refused(refusal) => refusal.into(),
+            ChangeError::Denied => Self::permission_denied(),
+            ChangeError::Limited(seconds) => Self::limited(error.to_string(), seconds),
             ChangeError::NoLeader(_) => Self::internal("No cluster leader"),
             ChangeError::TooLarge(_) => Self::new(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
             // Nothing is wrong with the request: it can be made again after the upgrade.
@@ -83,6 +101,12 @@ impl From<ChangeError> for HttpError {
                 Self::internal(error.to_string())
             }
         }
+    }
+}
+
+impl From<CredentialError> for HttpError {
+    fn from(error: CredentialError) -> Self {
+        Self::bad_request(error.to_string())
     }
 }
 

@@ -19,8 +19,7 @@ use protocol_model::filter::EvalFilter;
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
-use super::query::Namespaces;
-use crate::cluster::{ChangeError, Cluster};
+use crate::cluster::ChangeError;
 
 /// How long the log may be busy with one page.
 const PAGE_TIME: Duration = Duration::from_millis(3);
@@ -47,7 +46,7 @@ pub(super) async fn delete(ask: &Ask) -> Answered {
 }
 
 async fn by_ids(ask: &Ask, command: EvalsDelete) -> Answered {
-    let changed = ask.api.cluster.change(Command::EvalsDelete(command));
+    let changed = ask.change(Command::EvalsDelete(command));
     let changed = changed.await?;
     let deleted = deleted(changed.outcome)?;
     answer(ask, deleted, changed.index)
@@ -55,12 +54,8 @@ async fn by_ids(ask: &Ask, command: EvalsDelete) -> Answered {
 
 async fn by_filter(ask: &Ask, filter: String) -> Answered {
     EvalFilter::parse(&filter)?;
-    let cluster = &ask.api.cluster;
-    let snapshot = cluster.consistent().await?;
-    let namespace = match ask.query.namespaces() {
-        Namespaces::All => None,
-        Namespaces::One(name) => Some(name.to_owned()),
-    };
+    let snapshot = ask.consistent().await?;
+    let namespace = ask.namespaces().one().map(str::to_owned);
     let page = EvalsPage {
         filter,
         namespace,
@@ -69,7 +64,7 @@ async fn by_filter(ask: &Ask, filter: String) -> Answered {
         rows: ROWS_FIRST,
     };
     let deletion = Deletion {
-        cluster,
+        ask,
         page,
         sum: EvalsDeleted::default(),
         index: snapshot.index(),
@@ -80,7 +75,7 @@ async fn by_filter(ask: &Ask, filter: String) -> Answered {
 
 /// The pages of one call.
 struct Deletion<'a> {
-    cluster: &'a Cluster,
+    ask: &'a Ask,
     /// The next one.
     page: EvalsPage,
     sum: EvalsDeleted,
@@ -92,9 +87,9 @@ impl Deletion<'_> {
     async fn run(mut self) -> Result<(EvalsDeleted, u64), HttpError> {
         let mut tries = 0;
         loop {
-            let before = self.cluster.snapshot();
+            let before = self.ask.api.cluster.snapshot();
             let command = EvalsDelete::Page(self.page.clone());
-            let changed = self.cluster.change(Command::EvalsDelete(command)).await;
+            let changed = self.ask.change(Command::EvalsDelete(command)).await;
             let done = match changed {
                 Ok(changed) => {
                     self.index = changed.index;
@@ -103,7 +98,7 @@ impl Deletion<'_> {
                 Err(ChangeError::OutcomeUnknown | ChangeError::NoLeader(_))
                     if tries < TRIES_MAX =>
                 {
-                    let now = self.cluster.consistent().await?;
+                    let now = self.ask.consistent().await?;
                     self.index = now.index();
                     self.look_up(&before, &now)?
                 }
@@ -121,7 +116,7 @@ impl Deletion<'_> {
                 return Ok((self.sum, self.index));
             }
             self.page.after = done.next;
-            self.page.rows = rows(self.cluster.hub().deletion_pace());
+            self.page.rows = rows(self.ask.api.cluster.hub().deletion_pace());
         }
     }
 

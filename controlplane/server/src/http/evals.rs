@@ -29,7 +29,7 @@ pub(super) const ROUTES: Routes = routes![
 /// `/v1/evaluations`, perhaps of one job (`?job=`) or in one status (`?status=`).
 async fn list(ask: &Ask) -> Answered {
     let prefix = lookup::prefix(&ask.query)?;
-    let namespaces = ask.query.namespaces();
+    let namespaces = ask.namespaces();
     let job = ask.query.text("job");
     let status = match ask.query.text("status") {
         None => None,
@@ -93,7 +93,7 @@ fn evals_from<'a>(
 /// `/v1/evaluations/count`: as many as the list with the same parameters shows.
 async fn count(ask: &Ask) -> Answered {
     let prefix = lookup::prefix(&ask.query)?;
-    let namespaces = ask.query.namespaces();
+    let namespaces = ask.namespaces();
     let filter = ask
         .query
         .text("filter")

@@ -11,6 +11,7 @@
 //! the first message. What goes wrong before the upgrade is an ordinary status; what goes wrong
 //! after it is the code 4000 + status of the closing frame.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket};
@@ -18,6 +19,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
+use protocol_access::NamespaceCapability;
 use protocol_api::client::{self, ExecData, ExecOutput, ExecResult};
 use protocol_model::{AllocId, json};
 use protocol_transport::{FrameReader, FrameWriter};
@@ -32,9 +34,10 @@ use tokio::time::timeout;
 
 use super::Api;
 use super::alloc;
-use super::ask::{Ask, Caller};
-use super::entry::token_holder;
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
+use super::gate::Gate;
+use super::lookup;
 use super::node_call::{self, NodeCall, Step};
 use super::query::Query;
 use crate::gateway::{NodeCallStream, STALLED_MAX};
@@ -43,6 +46,8 @@ use crate::gateway::{NodeCallStream, STALLED_MAX};
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 /// Words of a command.
 const COMMAND_WORDS_MAX: usize = 4096;
+/// Drivers whose tasks see the files of the host.
+const NOT_ISOLATED: [&str; 1] = ["raw_exec"];
 /// How long a client may take for its first message, where that holds its token.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// The longest reason that fits into a closing frame (RFC 6455, section 5.5).
@@ -64,30 +69,51 @@ pub(super) async fn open(ask: &mut Ask, id: AllocId, request: Request) -> Answer
         .upgrade
         .take()
         .ok_or_else(|| HttpError::bad_request("exec is spoken over a WebSocket"))?;
-    // Whoever showed no token here has to show one there, whatever else the request says.
-    let handshake = ask.query.flag("ws_handshake")? || ask.caller == Caller::Stranger;
+    let handshake = ask.query.flag("ws_handshake")? || ask.gate.awaits_handshake();
+    let gate = Arc::clone(&ask.gate);
     let api = ask.api.clone();
     let held = ask.held.take();
     let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX);
     if handshake {
-        let known = ask.caller != Caller::Stranger;
         return Ok(upgrade.on_upgrade(move |mut socket| async move {
-            let opened = match shake_hands(&api, &mut socket, known).await {
-                Ok(()) => NodeCall::about(&api, id, request).await,
+            let opened = match shake_hands(&api, &gate, &mut socket).await {
+                Ok(()) => open_call(&api, &gate, id, request).await,
                 Err(error) => Err(error),
             };
             match opened {
-                Ok(call) => converse(socket, call).await,
+                Ok(call) => converse(socket, call, &api, &gate).await,
                 Err(error) => close(&mut socket, &error).await,
             }
             drop(held);
         }));
     }
-    let call = NodeCall::about(&api, id, request).await?;
+    let call = open_call(&api, &gate, id, request).await?;
     Ok(upgrade.on_upgrade(move |socket| async move {
-        converse(socket, call).await;
+        converse(socket, call, &api, &gate).await;
         drop(held);
     }))
+}
+
+/// Opens the call. A command beside a task whose driver isolates no files sees the whole host, so
+/// it needs a right of its own.
+async fn open_call(
+    api: &Api,
+    gate: &Gate,
+    id: AllocId,
+    request: Request,
+) -> Result<NodeCall, HttpError> {
+    if let Request::Exec(exec) = &request {
+        let snapshot = api.cluster.snapshot();
+        let alloc = lookup::alloc(&snapshot, id)?;
+        let group = snapshot.group_of_alloc(alloc);
+        let task = group.and_then(|group| group.tasks.iter().find(|it| it.name == exec.task));
+        let sees_host = task.is_some_and(|task| NOT_ISOLATED.contains(&task.driver.as_str()));
+        let capability = NamespaceCapability::AllocNodeExec;
+        if sees_host && !gate.acl().namespace(&alloc.namespace, capability) {
+            return Err(HttpError::permission_denied());
+        }
+    }
+    NodeCall::about(api, id, request).await
 }
 
 pub(super) fn request(query: &Query) -> Result<Request, HttpError> {
@@ -113,7 +139,7 @@ pub(super) struct Handshake {
 }
 
 /// Reads the first message, and whose token it holds.
-async fn shake_hands(api: &Api, socket: &mut WebSocket, known: bool) -> Result<(), HttpError> {
+async fn shake_hands(api: &Api, gate: &Gate, socket: &mut WebSocket) -> Result<(), HttpError> {
     let message = timeout(HANDSHAKE_MAX, socket.recv()).await;
     let text = match &message {
         Ok(Some(Ok(Message::Text(text)))) => text.as_bytes(),
@@ -122,17 +148,11 @@ async fn shake_hands(api: &Api, socket: &mut WebSocket, known: bool) -> Result<(
     };
     let handshake: Handshake = json::from_slice(text)
         .map_err(|error| HttpError::bad_request(format!("the handshake message: {error}")))?;
-    if !api.config.acl_enabled || known {
-        return Ok(());
-    }
-    match token_holder(api, &handshake.auth_token) {
-        Caller::Manager(_) => Ok(()),
-        Caller::Anyone | Caller::Stranger => Err(HttpError::permission_denied()),
-    }
+    gate.shake_hands(api, &handshake.auth_token).await
 }
 
 /// Carries both directions until the command ends or the client leaves.
-async fn converse(socket: WebSocket, call: NodeCall) {
+async fn converse(socket: WebSocket, call: NodeCall, api: &Api, gate: &Gate) {
     let NodeCall(NodeCallStream {
         writer,
         reader,
@@ -142,6 +162,7 @@ async fn converse(socket: WebSocket, call: NodeCall) {
     let ended = tokio::select! {
         ended = to_client(&mut sender, reader) => ended,
         ended = to_node(receiver, writer) => ended,
+        refused = gate.until_refused(api) => Err(refused),
     };
     let frame = match ended {
         Ok(()) => CloseFrame {

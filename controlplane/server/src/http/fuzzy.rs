@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use controlplane_state::{Snapshot, Table};
+use controlplane_state::{Namespace, NodePool, Snapshot, Table};
+use protocol_access::{Acl, Level, NodePoolCapability};
 use protocol_api::search::{FuzzyMatch, FuzzyMatches, FuzzySearch, FuzzySearchRequest};
 use protocol_model::{Allocation, Job, Task};
 
@@ -65,14 +66,14 @@ async fn fuzzy(ask: &mut Ask) -> Answered {
     let snapshot = ask.snapshot(&TABLES).await?;
     let index = snapshot.table_index(&TABLES);
     let mut found = Found::new(text, kinds);
-    let namespaces = ask.query.namespaces();
+    let namespaces = ask.namespaces();
     for (key, job) in snapshot.jobs() {
         if namespaces.contains(&key.namespace) {
             found.add_job(job);
         }
     }
     found.add_allocs(&snapshot, namespaces);
-    found.add_cluster(&snapshot);
+    found.add_cluster(&snapshot, &ask.acl());
     let mut answer = found.answer(index);
     if request.context.is_empty() || request.context == "all" {
         add_ids(&mut answer, &snapshot, &request.text, namespaces);
@@ -217,15 +218,17 @@ impl Found {
     }
 
     /// Nodes, node pools, and namespaces.
-    fn add_cluster(&mut self, snapshot: &Snapshot) {
-        for record in snapshot.nodes() {
+    fn add_cluster(&mut self, snapshot: &Snapshot, acl: &Acl) {
+        for record in snapshot.nodes().filter(|_| acl.node(Level::Read)) {
             let node = &record.node;
             self.add(NODES, &node.name, &[&node.id.to_string()]);
         }
-        for pool in snapshot.node_pools() {
+        let seen = |pool: &&Arc<NodePool>| acl.node_pool(&pool.name, NodePoolCapability::Read);
+        for pool in snapshot.node_pools().filter(seen) {
             self.add(search::NODE_POOLS, &pool.name, &[]);
         }
-        for namespace in snapshot.namespaces() {
+        let seen = |namespace: &&Arc<Namespace>| acl.namespace_some(&namespace.name);
+        for namespace in snapshot.namespaces().filter(seen) {
             self.add(NAMESPACES, &namespace.name, &[]);
         }
     }

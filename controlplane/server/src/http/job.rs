@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use controlplane_state::command::{JobDeregister, Purge};
 use controlplane_state::{Command, Outcome, Refusal, Snapshot, Table};
+use protocol_access::NamespaceCapability as N;
+use protocol_access::need::{Need, Scope};
 use protocol_api::jobs::{
     DispatchJob, DispatchPayload, EvaluateJob, EvaluateRequest, Evaluated, ForcePeriodic,
     JobAllocations, JobDeployments, JobEvaluations, JobSubmissionOf, JobSummary, JobVersions,
@@ -73,6 +75,14 @@ fn evaluated(eval: Option<EvalId>, job_modify_index: u64, index: u64) -> Evaluat
     }
 }
 
+/// The rights to stop a job and keep it.
+const MAY_STOP: Need = Need::Namespace(
+    Scope::Query,
+    &[&[N::SubmitJob], &[N::DeregisterJob], &[N::PurgeJob]],
+);
+/// The rights to stop a job and forget it.
+const MAY_PURGE: Need = Need::Namespace(Scope::Query, &[&[N::SubmitJob], &[N::PurgeJob]]);
+
 async fn deregister(ask: &Ask) -> Answered {
     let key = key(ask);
     let purge = if ask.query.flag("purge")? {
@@ -80,11 +90,15 @@ async fn deregister(ask: &Ask) -> Answered {
     } else {
         Purge::Keep
     };
+    ask.require(match purge {
+        Purge::Forget => &MAY_PURGE,
+        Purge::Keep => &MAY_STOP,
+    })?;
     let no_shutdown_delay = ask.query.flag("no_shutdown_delay")?;
     let priority: i32 = ask.query.number("eval_priority")?.unwrap_or(0);
     check_priority(priority)?;
     // What kind of job it is decides which scheduler stops it: read it where it is newest.
-    let snapshot = ask.api.cluster.consistent().await?;
+    let snapshot = ask.consistent().await?;
     let Some(job) = snapshot.job(&key) else {
         return nothing_to_stop(ask, &snapshot);
     };
@@ -98,7 +112,7 @@ async fn deregister(ask: &Ask) -> Answered {
         eval,
         no_shutdown_delay,
     });
-    let changed = match ask.api.cluster.change(command).await {
+    let changed = match ask.change(command).await {
         // Another caller purged it meanwhile.
         Err(ChangeError::Refused(Refusal::UnknownJob(_))) => {
             return nothing_to_stop(ask, &ask.api.cluster.snapshot());
@@ -132,7 +146,7 @@ async fn evaluate(ask: &Ask) -> Answered {
     if !request.job_id.is_empty() && request.job_id != key.id {
         return Err(HttpError::bad_request("JobID does not match"));
     }
-    let snapshot = ask.api.cluster.consistent().await?;
+    let snapshot = ask.consistent().await?;
     let job = lookup::job(&snapshot, key)?;
     if job.is_periodic() {
         return Err(HttpError::bad_request("can't evaluate periodic job"));
@@ -143,8 +157,6 @@ async fn evaluate(ask: &Ask) -> Answered {
     let eval = evaluation(job, 0, EvalTrigger::JobRegister, ask.now());
     let (id, force_reschedule) = (eval.id, request.eval_options.force_reschedule);
     let changed = ask
-        .api
-        .cluster
         .change(Command::JobEvaluate {
             eval,
             force_reschedule,

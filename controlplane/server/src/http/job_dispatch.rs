@@ -82,7 +82,7 @@ async fn launch(ask: &Ask, wanted: &Wanted) -> Answered {
     check_registration_allowed(ask)?;
     let key = job::key(ask);
     for _ in 0..BUILDS_MAX {
-        let snapshot = ask.api.cluster.consistent().await?;
+        let snapshot = ask.consistent().await?;
         let template = snapshot.job(&key).ok_or_else(unknown)?;
         let Some(takes) = template
             .parameterized_job
@@ -111,7 +111,7 @@ async fn launch(ask: &Ask, wanted: &Wanted) -> Answered {
                 .then(|| evaluation(&child, 0, EvalTrigger::JobRegister, ask.now())),
             job: Arc::new(child),
         });
-        match ask.api.cluster.change(command).await {
+        match ask.change(command).await {
             Err(ChangeError::Refused(
                 Refusal::TemplateChanged { .. } | Refusal::ChildExists(_),
             )) => {}

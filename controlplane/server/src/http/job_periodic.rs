@@ -20,7 +20,7 @@ const TRIES_MAX: usize = 8;
 pub(super) async fn force(ask: &Ask) -> Answered {
     let key = &key(ask);
     for _ in 0..TRIES_MAX {
-        let snapshot = ask.api.cluster.consistent().await?;
+        let snapshot = ask.consistent().await?;
         let job = lookup::job(&snapshot, key)?;
         if !job.is_periodic() {
             let refused = "can't force launch non-periodic job";
@@ -31,7 +31,7 @@ pub(super) async fn force(ask: &Ask) -> Answered {
         }
         let launches = vec![launch(ask, job)];
         let command = Command::PeriodicLaunch(PeriodicLaunch { launches });
-        let changed = ask.api.cluster.change(command).await?;
+        let changed = ask.change(command).await?;
         let Outcome::PeriodicLaunched(results) = changed.outcome else {
             return Err(nonsense());
         };

@@ -26,7 +26,7 @@ pub(super) async fn plan(ask: &Ask) -> Answered {
     let request: JobRequest = ask.json()?;
     let wants_diff = request.diff;
     let Prepared { job, .. } = prepare(ask, request.job, Some(id)).await?;
-    let snapshot = ask.api.cluster.consistent().await?;
+    let snapshot = ask.consistent().await?;
     let index = snapshot.index();
     let old = snapshot.job(&job.key()).cloned();
     // Before the dry run, which templates do not have.

@@ -15,7 +15,7 @@ use protocol_model::{
 use uuid::Uuid;
 
 use super::Api;
-use super::ask::{Ask, Caller};
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use crate::cluster::{ChangeError, Changed};
 
@@ -77,7 +77,7 @@ async fn write(ask: &Ask, id: Option<&str>) -> Answered {
             enforce_index: enforce_index.or(made_from),
             submission: submission.clone(),
         });
-        match ask.api.cluster.change(command).await {
+        match ask.change(command).await {
             Err(ChangeError::Refused(Refusal::JobModified { .. })) if enforce_index.is_none() => {}
             changed => return registered(ask, &changed?, warnings),
         }
@@ -135,7 +135,7 @@ fn bounded(submission: Option<JobSubmission>) -> (Option<Arc<JobSubmission>>, Op
 /// Gives each group the count that it has in the registered job, where it is in there. Answers the
 /// `JobModifyIndex` of that job; 0 = there is none.
 async fn keep_counts(ask: &Ask, job: &mut Job) -> Result<u64, HttpError> {
-    let snapshot = ask.api.cluster.consistent().await?;
+    let snapshot = ask.consistent().await?;
     let Some(registered) = snapshot.job(&job.key()) else {
         return Ok(0);
     };
@@ -151,7 +151,7 @@ async fn keep_counts(ask: &Ask, job: &mut Job) -> Result<u64, HttpError> {
 /// an error status for a job that can be read.
 pub(super) async fn validate(ask: &Ask) -> Answered {
     let request: JobRequest = ask.json()?;
-    let snapshot = ask.api.cluster.consistent().await?;
+    let snapshot = ask.consistent().await?;
     let mut job = canonical(ask, request.job, &snapshot)?;
     let elsewhere = copy_for_region(ask, &mut job).err();
     let mut mistakes = Vec::new();
@@ -229,6 +229,7 @@ fn canonical(ask: &Ask, job: Option<Job>, snapshot: &Snapshot) -> Result<Job, Ht
     if job.namespace.is_empty() {
         ask.query.namespace().clone_into(&mut job.namespace);
     }
+    ask.settle(&job.namespace)?;
     if job.node_pool.is_empty()
         && let Some(namespace) = snapshot.namespace(&job.namespace)
     {
@@ -301,7 +302,7 @@ pub(super) fn check_registration_allowed(ask: &Ask) -> Result<(), HttpError> {
         .snapshot()
         .scheduler_config()
         .reject_job_registration;
-    if rejected && !matches!(ask.caller, Caller::Manager(_)) {
+    if rejected && !ask.is_manager() {
         return Err(HttpError::new(
             StatusCode::FORBIDDEN,
             "job registration, dispatch, and scale are disabled by the scheduler configuration",

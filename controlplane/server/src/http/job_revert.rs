@@ -35,7 +35,7 @@ pub(super) async fn revert(ask: &Ask) -> Answered {
     let key = named(ask, &request.job_id)?;
     check_registration_allowed(ask)?;
     for _ in 0..BUILDS_MAX {
-        let snapshot = ask.api.cluster.consistent().await?;
+        let snapshot = ask.consistent().await?;
         let current = lookup::job(&snapshot, &key)?;
         let version = request.job_version;
         if version == current.version {
@@ -62,7 +62,7 @@ pub(super) async fn revert(ask: &Ask) -> Answered {
             enforce_index: Some(current.job_modify_index),
             submission: snapshot.job_submission(&key, version).cloned(),
         });
-        match ask.api.cluster.change(command).await {
+        match ask.change(command).await {
             Err(ChangeError::Refused(Refusal::JobModified { .. })) => {}
             changed => return registered(ask, &changed?, warnings),
         }
@@ -79,6 +79,6 @@ pub(super) async fn set_stability(ask: &Ask) -> Answered {
         version: request.job_version,
         stable: request.stable,
     };
-    let changed = ask.api.cluster.change(command).await?;
+    let changed = ask.change(command).await?;
     ask.done(changed.index)
 }

@@ -75,7 +75,7 @@ pub(super) async fn scale(ask: &Ask) -> Answered {
         check_registration_allowed(ask)?;
     }
     for _ in 0..BUILDS_MAX {
-        let snapshot = ask.api.cluster.consistent().await?;
+        let snapshot = ask.consistent().await?;
         let job = lookup::job(&snapshot, &key)?;
         let wanted = request.job_modify_index;
         if wanted != 0 && wanted != job.job_modify_index {
@@ -99,7 +99,7 @@ pub(super) async fn scale(ask: &Ask) -> Answered {
             event,
             register,
         }));
-        match ask.api.cluster.change(command).await {
+        match ask.change(command).await {
             Err(ChangeError::Refused(Refusal::JobModified { .. })) if wanted == 0 => {}
             changed => return registered(ask, &changed?, String::new()),
         }

@@ -28,7 +28,7 @@ pub(super) async fn all(ask: &Ask) -> Answered {
     let with_children = ask.query.flag("include_children")?;
     let snapshot = ask.snapshot(&TABLES).await?;
     let prefix = ask.query.get("prefix").unwrap_or("");
-    let namespaces = ask.query.namespaces();
+    let namespaces = ask.namespaces();
     let jobs = snapshot
         .jobs()
         .filter(|(key, _)| namespaces.contains(&key.namespace) && key.id.starts_with(prefix));
@@ -45,6 +45,8 @@ pub(super) async fn named(ask: &Ask) -> Answered {
         return Err(HttpError::bad_request("no jobs in request"));
     }
     let snapshot = ask.snapshot(&TABLES).await?;
+    // The names of namespaces stand in the body: those that the caller may not read show nothing.
+    ask.settle("*")?;
     let keys = request.jobs.into_iter().map(|name| {
         let namespace = match name.namespace.as_str() {
             "" => DEFAULT_NAMESPACE,
@@ -52,6 +54,7 @@ pub(super) async fn named(ask: &Ask) -> Answered {
         };
         JobKey::new(namespace, name.id)
     });
+    let keys = keys.filter(|key| ask.shows(&key.namespace));
     let keys: std::collections::BTreeSet<JobKey> = keys.collect();
     let jobs = keys.iter().filter_map(|key| snapshot.job(key));
     let jobs = jobs.filter(|job| is_asked_for(job, request.include_children));

@@ -29,7 +29,7 @@ async fn apply(ask: &Ask, change: TagChange) -> Answered {
         name: ask.parameter("tag").to_owned(),
         change,
     });
-    let changed = match ask.api.cluster.change(command).await {
+    let changed = match ask.change(command).await {
         Err(ChangeError::Refused(Refusal::UnknownJobVersion { key, version })) => {
             let text = format!("job {:?} version {version} not found", key.id);
             return Err(HttpError::new(StatusCode::NOT_FOUND, text));

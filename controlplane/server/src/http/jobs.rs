@@ -16,7 +16,6 @@ use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::page::{ByName, page_where};
-use super::query::Namespaces;
 use super::route::{Routes, routes};
 use super::{job_register, job_statuses};
 
@@ -96,16 +95,19 @@ pub(super) fn list_in(
         // All that a list can show can be asked for.
         Some(filter) => filter.keeps(&stub(snapshot, job, Some(&job.meta))),
     };
-    let page = match ask.query.namespaces() {
-        Namespaces::All => page_where(
+    let namespaces = ask.namespaces();
+    let page = match namespaces.one() {
+        None => page_where(
             &ask.query,
             snapshot
                 .jobs()
-                .filter(|(key, _)| key.id.starts_with(prefix))
+                .filter(|(key, _)| {
+                    key.id.starts_with(prefix) && namespaces.contains(&key.namespace)
+                })
                 .map(named),
             keep,
         )?,
-        Namespaces::One(name) => page_where(
+        Some(name) => page_where(
             &ask.query,
             snapshot.jobs_with_prefix(name, prefix).map(named),
             keep,

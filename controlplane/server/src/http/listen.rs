@@ -10,6 +10,7 @@
 //!
 //! Nothing limits how long an answer takes: blocking queries and followed logs go on.
 
+use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +65,14 @@ pub(super) struct ListenLimits {
 /// on with the connection after its HTTP has ended, as a WebSocket does, holds it as long.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
-    _counted: Arc<(Place, OwnedSemaphorePermit)>,
+    counted: Arc<(Place, OwnedSemaphorePermit)>,
+}
+
+impl Held {
+    /// The client's address.
+    pub(super) fn address(&self) -> IpAddr {
+        self.counted.0.address()
+    }
 }
 
 /// Accepts connections until `stopped` says so, each with the certificate of its time.
@@ -114,7 +122,7 @@ pub(super) async fn listen(
         let (router, stopped) = (router.clone(), stopped.clone());
         connections.spawn(async move {
             let held = Held {
-                _counted: Arc::new((place, permit)),
+                counted: Arc::new((place, permit)),
             };
             let router = router.layer(Extension(held.clone()));
             let ended = connection(router, stream, opening, stopped).await;

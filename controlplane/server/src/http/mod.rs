@@ -1,7 +1,7 @@
 //! The HTTP API, in the shapes of Nomad's `/v1`.
 //!
 //! ```text
-//!   TCP/TLS --listen--> axum --entry--> Ask --route--> one file per resource
+//!   TCP/TLS --listen--> axum --entry--> gate --> Ask --route--> one file per resource
 //!                                        |               reads:  Ask::read, on a snapshot
 //!                                        |               writes: Cluster::change
 //!                                        |               nodes:  Gateway::call_node
@@ -21,6 +21,7 @@ mod error;
 mod filter;
 mod first_bytes;
 mod fuzzy;
+mod gate;
 mod gzip;
 mod health;
 mod listen;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use controlplane_state::{
     Command, POOL_NAME_LEN_MAX, PoolScheduler, Refusal, SchedulerAlgorithm, Snapshot, Table,
 };
+use protocol_access::NodePoolCapability;
 use protocol_api::node_pools::{
     DeleteNodePool, ListNodePools, NodePool, NodePoolJobs, NodePoolNodes, NodePoolRequest,
     NodePoolScheduler, ReadNodePool, UpdateNodePool, WriteNodePool,
@@ -63,7 +64,9 @@ async fn list(ask: &Ask) -> Answered {
     let filter = Filter::of(&ask.query)?;
     let snapshot = ask.snapshot(&[Table::NodePools]).await?;
     let named = snapshot.node_pools();
-    let named = named.filter(|pool| pool.name.starts_with(prefix));
+    let acl = ask.acl();
+    let seen = |name: &str| acl.node_pool(name, NodePoolCapability::Read);
+    let named = named.filter(|pool| pool.name.starts_with(prefix) && seen(&pool.name));
     let views = named.map(|pool| (ByPlainName(pool.name.clone()), shown(pool)));
     let page = page_where(&ask.query, views, |view| match &filter {
         None => Ok(true),
@@ -114,7 +117,7 @@ async fn jobs_of(ask: &Ask) -> Answered {
 async fn remove(ask: &Ask) -> Answered {
     let name = ask.parameter("name").to_owned();
     let command = Command::NodePoolDelete { name };
-    let changed = match ask.api.cluster.change(command).await {
+    let changed = match ask.change(command).await {
         Err(ChangeError::Refused(
             refusal @ (Refusal::PoolHasNodes(_) | Refusal::PoolHasJobs(_)),
         )) => {
@@ -147,8 +150,9 @@ async fn upsert(ask: &Ask, path: Option<&str>) -> Answered {
         }
     }
     let pool = checked(request)?;
+    ask.settle_name(&pool.name)?;
     let command = Command::NodePoolUpsert { pool };
-    let changed = ask.api.cluster.change(command).await?;
+    let changed = ask.change(command).await?;
     ask.done(changed.index)
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use controlplane_state::command::NodeDrainSet;
 use controlplane_state::{Command, Outcome, POOL_ALL, Snapshot, Table};
+use protocol_access::NamespaceCapability;
 use protocol_api::nodes::{
     DrainNode, DrainRequest, EligibilityRequest, EvaluateNode, ForeignAllocations, ListNodes,
     NodeAllocations, NodeChanged, PurgeNode, ReadNode, ReleaseForeign, SetEligibility,
@@ -15,7 +16,7 @@ use protocol_model::{
 use protocol_wire::v1;
 use protocol_wire::v1::node_request::Request;
 
-use super::ask::{Ask, Caller};
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::job_register::evaluation;
@@ -169,7 +170,9 @@ async fn allocations(ask: &Ask) -> Answered {
         alloc.job = snapshot.job_of_alloc(found);
         Arc::new(alloc)
     };
-    let mut allocs: Vec<_> = snapshot.allocs_on_node(id).map(whole).collect();
+    let allocs = snapshot.allocs_on_node(id);
+    let seen = allocs.filter(|alloc| ask.may(&alloc.namespace, NamespaceCapability::ReadJob));
+    let mut allocs: Vec<_> = seen.map(whole).collect();
     let detail = detail::merge_all(&ask.api, &mut allocs).await;
     let shown: Vec<_> = allocs.into_iter().map(AllocShown::new).collect();
     let mut response = ask.answer(&shown, snapshot.table_index(&[Table::Allocs]))?;
@@ -214,10 +217,7 @@ async fn drain(ask: &Ask) -> Answered {
             "the drain's Meta has {bytes} bytes, at most {DRAIN_META_BYTES_MAX} are kept"
         )));
     }
-    let accessor_id = match &ask.caller {
-        Caller::Manager(accessor) => accessor.clone(),
-        Caller::Anyone | Caller::Stranger => String::new(),
-    };
+    let accessor_id = ask.accessor_id();
     let set = NodeDrainSet {
         node,
         drain: drain_spec,
@@ -239,7 +239,7 @@ async fn purge(ask: &Ask) -> Answered {
 /// Looks again at every job that has something on the node, or runs on every node of its kind.
 async fn evaluate(ask: &Ask) -> Answered {
     let id = id(ask)?;
-    let snapshot = ask.api.cluster.consistent().await?;
+    let snapshot = ask.consistent().await?;
     let evals = evaluations(&snapshot, id, ask.now())?;
     if evals.is_empty() {
         let index = snapshot.index();
@@ -287,7 +287,7 @@ fn evaluations(
 }
 
 async fn change(ask: &Ask, command: Command) -> Answered {
-    let changed = ask.api.cluster.change(command).await?;
+    let changed = ask.change(command).await?;
     let eval_ids = match changed.outcome {
         Outcome::Evaluated(ids) => ids,
         _ => Vec::new(),

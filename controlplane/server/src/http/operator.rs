@@ -61,7 +61,7 @@ async fn collect_garbage(ask: &Ask) -> Answered {
 /// a majority knew when it was asked, so that a server that was cut off does not show what was.
 async fn configuration(ask: &Ask) -> Answered {
     if !ask.query.switch("stale") {
-        ask.api.cluster.consistent().await?;
+        ask.consistent().await?;
     }
     let status = ask.api.cluster.status();
     let Membership {
@@ -224,7 +224,7 @@ async fn set_scheduler(ask: &Ask) -> Answered {
         config,
         enforce_index,
     };
-    let changed = ask.api.cluster.change(command).await?;
+    let changed = ask.change(command).await?;
     let index = changed.index;
     let warnings = match config.feasibility_limit {
         0 => "",

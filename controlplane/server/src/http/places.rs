@@ -46,6 +46,13 @@ impl Places {
     }
 }
 
+impl Place {
+    /// The client's address.
+    pub(super) fn address(&self) -> IpAddr {
+        self.address
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut of = self.places.of.lock();

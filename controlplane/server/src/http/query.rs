@@ -1,9 +1,12 @@
 //! The parameters of a request, as written and as what they mean.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use protocol_access::Acl;
 use protocol_model::{DEFAULT_NAMESPACE, duration};
 
+use super::ask::Ask;
 use super::error::HttpError;
 
 /// The parameters, in the order of the request.
@@ -12,22 +15,32 @@ pub(super) struct Query {
     pairs: Vec<(String, String)>,
 }
 
-/// Which namespaces a list shows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Namespaces<'a> {
-    /// All of them (`*`).
-    All,
-    /// This one.
-    One(&'a str),
+/// The namespaces of a list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Namespaces<'a> {
+    asked: &'a str,
+    ask: &'a Ask,
 }
 
-impl Namespaces<'_> {
+impl<'a> Namespaces<'a> {
+    /// The namespace `asked`, or all (`*`), as far as the caller may see them.
+    pub(super) fn new(asked: &'a str, ask: &'a Ask) -> Self {
+        Self { asked, ask }
+    }
+
+    /// The one that the list is asked for; `None` for all.
+    pub(super) fn one(self) -> Option<&'a str> {
+        (self.asked != "*").then_some(self.asked)
+    }
+
+    /// The caller's rights.
+    pub(super) fn acl(self) -> Arc<Acl> {
+        self.ask.acl()
+    }
+
     /// Whether the list shows this namespace.
     pub(super) fn contains(self, namespace: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::One(name) => name == namespace,
-        }
+        (self.asked == "*" || self.asked == namespace) && self.ask.shows(namespace)
     }
 }
 
@@ -112,14 +125,6 @@ impl Query {
     /// The namespace of one object.
     pub(super) fn namespace(&self) -> &str {
         self.text("namespace").unwrap_or(DEFAULT_NAMESPACE)
-    }
-
-    /// The namespaces of a list.
-    pub(super) fn namespaces(&self) -> Namespaces<'_> {
-        match self.namespace() {
-            "*" => Namespaces::All,
-            name => Namespaces::One(name),
-        }
     }
 }
 

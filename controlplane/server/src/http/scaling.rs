@@ -6,7 +6,6 @@ use protocol_model::{Job, ScalingPolicy};
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
-use super::query::Namespaces;
 use super::route::{Routes, routes};
 
 pub(super) const ROUTES: Routes = routes![
@@ -17,12 +16,9 @@ pub(super) const ROUTES: Routes = routes![
 async fn list(ask: &Ask) -> Answered {
     let of_job = ask.query.text("job");
     let of_type = ask.query.text("type").unwrap_or("");
-    let namespaces = ask.query.namespaces();
+    let namespaces = ask.namespaces();
     ask.read(&[Table::Jobs], |snapshot| {
-        let wanted = jobs(snapshot).filter(|job| match namespaces {
-            Namespaces::All => true,
-            Namespaces::One(name) => job.namespace == name,
-        });
+        let wanted = jobs(snapshot).filter(|job| namespaces.contains(&job.namespace));
         let wanted = wanted.filter(|job| of_job.is_none_or(|id| job.id == id));
         let policies = wanted.flat_map(policies);
         let policies = policies.filter(|policy| policy.scaling_type.starts_with(of_type));
@@ -37,8 +33,11 @@ async fn read(ask: &Ask) -> Answered {
     let id = ask.parameter("id");
     ask.read(&[Table::Jobs], |snapshot| {
         let mut all = jobs(snapshot).flat_map(policies);
-        all.find(|policy| policy.id == id)
-            .ok_or_else(|| HttpError::not_found("policy not found"))
+        let found = all.find(|policy| policy.id == id);
+        let found = found.ok_or_else(|| HttpError::not_found("policy not found"));
+        // A caller without rights learns nothing of which policies there are.
+        ask.settle(found.as_ref().map_or("*", |policy| &policy.namespace))?;
+        found
     })
     .await
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use controlplane_state::{IdPrefix, Snapshot, Table};
+use protocol_access::{Level, NodePoolCapability};
 use protocol_api::search::{Matches, Search, SearchRequest};
 
 use super::ask::Ask;
@@ -56,7 +57,7 @@ async fn search(ask: &Ask) -> Answered {
     let index = snapshot.table_index(&TABLES);
     let (mut matches, mut truncations) = (BTreeMap::new(), BTreeMap::new());
     for context in contexts {
-        let mut found = find(&snapshot, context, &request.prefix, ask.query.namespaces());
+        let mut found = find(&snapshot, context, &request.prefix, ask.namespaces());
         truncations.insert(context.to_owned(), found.len() > MATCHES_MAX);
         found.truncate(MATCHES_MAX);
         if !found.is_empty() {
@@ -81,6 +82,7 @@ pub(super) fn find(
     namespaces: Namespaces<'_>,
 ) -> Vec<String> {
     let limit = MATCHES_MAX + 1;
+    let acl = namespaces.acl();
     if context == JOBS {
         let jobs = snapshot.jobs().map(|(key, _)| key);
         return jobs
@@ -92,7 +94,8 @@ pub(super) fn find(
     if context == NAMESPACES {
         let names = snapshot
             .namespaces()
-            .map(|namespace| namespace.name.clone());
+            .map(|namespace| namespace.name.clone())
+            .filter(|name| acl.namespace_some(name));
         return names
             .filter(|name| name.starts_with(prefix))
             .take(limit)
@@ -100,6 +103,7 @@ pub(super) fn find(
     }
     if context == NODE_POOLS {
         let names = snapshot.node_pools().map(|pool| &pool.name);
+        let names = names.filter(|name| acl.node_pool(name, NodePoolCapability::Read));
         let names = names.filter(|name| name.starts_with(prefix));
         return names.take(limit).cloned().collect();
     }
@@ -127,6 +131,7 @@ pub(super) fn find(
             .collect(),
         _ => {
             let nodes = snapshot.nodes_with_prefix(ids);
+            let nodes = nodes.filter(|_| acl.node(Level::Read));
             nodes.map(|node| node.id.to_string()).take(limit).collect()
         }
     }

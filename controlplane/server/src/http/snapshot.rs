@@ -26,7 +26,7 @@ const PARTS_MAX: usize = 4;
 /// Everything that was acknowledged before the request, unless `?stale`.
 pub(super) async fn save(ask: &Ask) -> Answered {
     if !ask.query.switch("stale") {
-        ask.api.cluster.consistent().await?;
+        ask.consistent().await?;
     }
     let checkpoint = ask
         .api

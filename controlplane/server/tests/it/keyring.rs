@@ -25,8 +25,10 @@ use crate::fake_node::{open, read, write};
 use crate::three::{addresses, client, start};
 use crate::world::{PATIENCE, World, service};
 
-/// Nodes of these tests do not exist.
-const SILENCE: Duration = Duration::from_secs(3600);
+/// These tests have no nodes.
+fn silent(config: &mut Config) {
+    config.liveness.silence = Duration::from_secs(3600);
+}
 
 /// The KEKs below a server's data directory.
 fn keks(data_dir: &Path) -> Vec<Kek> {
@@ -88,7 +90,7 @@ async fn three_servers_have_one_kek_and_one_root_key() {
     let addresses = addresses();
     let mut servers = Vec::new();
     for number in 0..3 {
-        servers.push(start(root.path(), number, &addresses, SILENCE).await);
+        servers.push(start(root.path(), number, &addresses, silent).await);
     }
     let mut wrapped = Vec::new();
     for server in &servers {
@@ -120,7 +122,7 @@ async fn a_kek_that_a_lost_leader_left_is_used_and_none_is_made() {
     let addresses = addresses();
     let mut servers = Vec::new();
     for number in 0..3 {
-        servers.push(start(root.path(), number, &addresses, SILENCE).await);
+        servers.push(start(root.path(), number, &addresses, silent).await);
     }
     let snapshot = keyed(&servers[0]).await;
     let key = snapshot.active_root_key().expect("a root key");
@@ -140,7 +142,7 @@ async fn a_server_that_lost_its_kek_asks_the_others_for_it() {
     let addresses = addresses();
     let mut servers = Vec::new();
     for number in 0..3 {
-        servers.push(start(root.path(), number, &addresses, SILENCE).await);
+        servers.push(start(root.path(), number, &addresses, silent).await);
     }
     let data_dir = root.path().join("2");
     let snapshot = keyed(&servers[2]).await;
@@ -151,7 +153,7 @@ async fn a_server_that_lost_its_kek_asks_the_others_for_it() {
     .await;
     servers.remove(2).shutdown().await;
     std::fs::remove_dir_all(data_dir.join("keyring")).expect("it is lost");
-    let again = start(root.path(), 2, &addresses, SILENCE).await;
+    let again = start(root.path(), 2, &addresses, silent).await;
     until("it gets the KEK again", async || ids(&data_dir) == [kek]).await;
     assert_eq!(health(&again).await, (200, "ok".to_owned()));
 }
@@ -172,7 +174,7 @@ async fn a_server_without_its_kek_names_it_and_serves_all_else() {
         let mut config = Config::dev(directory.path().to_owned()).expect("a configuration");
         config.http.listen.set_port(0);
         config.quic_listen.set_port(0);
-        config.liveness.silence = SILENCE;
+        silent(&mut config);
         Server::start(config).await.expect("a server")
     };
     let server = start().await;

@@ -16,7 +16,14 @@ async fn a_command_that_the_leader_does_not_know_is_refused_with_its_name_and_re
     let before = world.server.cluster().status().last_index;
     let (mut writer, mut reader) = open(&newer, StreamKind::Forward).await;
     let command = bytes::Bytes::from_static(&[0xff; 32]);
-    write(&mut writer, &v1::ProposeRequest { command }).await;
+    write(
+        &mut writer,
+        &v1::ProposeRequest {
+            command,
+            asker: None,
+        },
+    )
+    .await;
     let frame = tokio::time::timeout(PATIENCE, reader.expect()).await;
     let frame = frame.expect("in time").expect("it is answered");
     let reply: v1::ProposeReply = from_frame(frame.kind, frame.body).expect("a reply");

@@ -1,7 +1,8 @@
 //! Every operation that `protocol-api` declares, with every method, with and without a token, with
 //! and without a filter: who may ask, and what is served.
 
-use protocol_api::{Capability, Endpoint, Method, Support, endpoints};
+use protocol_access::need::Need;
+use protocol_api::{Endpoint, Method, Support, endpoints};
 use serde_json::json;
 
 use crate::world::World;
@@ -11,7 +12,7 @@ const METHODS: [&str; 6] = ["GET", "HEAD", "PUT", "POST", "DELETE", "PATCH"];
 const ID: &str = "11111111-2222-3333-4444-555555555555";
 
 /// A path that means this operation and no object.
-fn path_of(endpoint: &Endpoint) -> String {
+pub(crate) fn path_of(endpoint: &Endpoint) -> String {
     let segments = endpoint.path.split('/').map(|segment| match segment {
         _ if !segment.starts_with('{') => segment,
         _ => ID,
@@ -34,9 +35,14 @@ fn meant(path: &str, method: &str) -> Option<&'static Endpoint> {
         .map(|it| it.endpoint)
 }
 
-fn is_open(path: &str) -> bool {
-    let mut open = endpoints().filter(|it| it.capability == Capability::None);
-    open.any(|it| it.path == path)
+/// The status that a caller gets whose only fault may be its credential; `None` = not 403.
+fn expected(path: &str, method: &str, shows_bad_credential: bool) -> Option<u16> {
+    let endpoint = meant(path, method)?;
+    let served = match shows_bad_credential {
+        true => endpoint.need == Need::Public,
+        false => endpoint.need.is_open(),
+    };
+    (!served).then_some(403)
 }
 
 #[tokio::test]
@@ -46,19 +52,28 @@ async fn without_a_token_only_open_operations_are_served() {
     for path in endpoints().map(path_of).chain(beside) {
         for method in METHODS {
             // However it is written.
-            for head in [
-                format!("{method} {path} HTTP/1.1"),
-                format!("{method} {path}/ HTTP/1.1"),
-                format!("{method} {path}?stale HTTP/1.1\r\nX-Nomad-Token: wrong"),
-                format!("{method} {path}?filter=ID+is+empty HTTP/1.1"),
-                format!("{method} {path} HTTP/1.1\r\nAuthorization: Bearer wrong"),
+            for (head, bad) in [
+                (format!("{method} {path} HTTP/1.1"), false),
+                (format!("{method} {path}/ HTTP/1.1"), false),
+                (
+                    format!("{method} {path}?stale HTTP/1.1\r\nX-Nomad-Token: wrong"),
+                    true,
+                ),
+                (
+                    format!("{method} {path}?filter=ID+is+empty HTTP/1.1"),
+                    false,
+                ),
+                (
+                    format!("{method} {path} HTTP/1.1\r\nAuthorization: Bearer wrong"),
+                    true,
+                ),
             ] {
                 let (status, _, body) = world.raw(&head, "{}").await;
-                if is_open(&path) {
+                let Some(expected) = expected(&path, method, bad) else {
                     assert_ne!(status, 403, "{head}: {body}");
                     continue;
-                }
-                assert_eq!(status, 403, "{head}: {body}");
+                };
+                assert_eq!(status, expected, "{head}: {body}");
                 let words = match method {
                     "HEAD" => "",
                     _ => "Permission denied",
@@ -67,8 +82,11 @@ async fn without_a_token_only_open_operations_are_served() {
             }
         }
     }
-    let open = endpoints().filter(|it| is_open(it.path)).count();
-    assert_eq!(open, 9, "one more or less is a decision, not an accident");
+    let public = endpoints().filter(|it| it.need == Need::Public).count();
+    assert_eq!(
+        public, 14,
+        "one more or less is a decision, not an accident"
+    );
 }
 
 #[tokio::test]

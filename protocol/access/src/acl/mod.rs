@@ -118,6 +118,12 @@ impl Acl {
         self.is_management || self.node_pools.rights(name).contains(capability)
     }
 
+    /// Whether any rule gives the right on a node pool, be it one that does not exist.
+    pub fn in_some_node_pool(&self, capability: NodePoolCapability) -> bool {
+        let mut rules = self.node_pools.iter();
+        self.is_management || rules.any(|(_, rights)| rights.contains(capability))
+    }
+
     /// A right on the host volumes of a name.
     pub fn host_volume(&self, name: &str, capability: HostVolumeCapability) -> bool {
         self.is_management || self.host_volumes.rights(name).contains(capability)

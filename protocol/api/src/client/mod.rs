@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::endpoint::{Method, Parameter};
+use crate::needs::{
+    ALLOC_EXEC, ALLOC_LIFECYCLE, GC_ALLOCATION, JOB_ACTION, NODE_READ, NODE_WRITE, READ_ALLOC,
+    READ_FS, READ_LOGS,
+};
 use crate::operation::operations;
 use crate::written::Written;
 
@@ -52,50 +56,50 @@ const ACTION: &[Parameter] = &[
 
 operations! {
     /// read the output of a task
-    ReadLogs { id } = get("/v1/client/fs/logs/{id}").of_node().parameters(LOGS);
+    ReadLogs { id } = get("/v1/client/fs/logs/{id}", READ_LOGS).of_node().parameters(LOGS);
     /// list a directory
     ListFiles { id } -> Vec<FileInfo> =
-        get("/v1/client/fs/ls/{id}").of_node().parameters(&[PATH]);
+        get("/v1/client/fs/ls/{id}", READ_FS).of_node().parameters(&[PATH]);
     /// describe a file
-    StatFile { id } -> FileInfo = get("/v1/client/fs/stat/{id}").of_node().parameters(&[PATH]);
+    StatFile { id } -> FileInfo = get("/v1/client/fs/stat/{id}", READ_FS).of_node().parameters(&[PATH]);
     /// read a file
-    ReadFile { id } = get("/v1/client/fs/cat/{id}").of_node().parameters(&[PATH]);
+    ReadFile { id } = get("/v1/client/fs/cat/{id}", READ_FS).of_node().parameters(&[PATH]);
     /// read a part of a file
-    ReadFileAt { id } = get("/v1/client/fs/readat/{id}").of_node().parameters(&[
+    ReadFileAt { id } = get("/v1/client/fs/readat/{id}", READ_FS).of_node().parameters(&[
         PATH, OFFSET, Parameter::number("limit", "bytes; negative: all of them"),
     ]);
     /// follow a file
-    StreamFile { id } = get("/v1/client/fs/stream/{id}").of_node().parameters(&[
+    StreamFile { id } = get("/v1/client/fs/stream/{id}", READ_FS).of_node().parameters(&[
         PATH, OFFSET, ORIGIN, Parameter::flag("follow", "go on as more is written; the default"),
     ]);
     /// say what the running tasks of an allocation use
-    AllocationStats { id } -> Value = get("/v1/client/allocation/{id}/stats")
+    AllocationStats { id } -> Value = get("/v1/client/allocation/{id}/stats", READ_ALLOC)
         .of_node()
         .parameters(&[Parameter::text("task", "only this task")]);
     /// restart running tasks
     RestartAllocation { id } (RestartRequest) -> Written =
-        put("/v1/client/allocation/{id}/restart").of_node().optional_body();
+        put("/v1/client/allocation/{id}/restart", ALLOC_LIFECYCLE).of_node().optional_body();
     /// send a signal to running tasks
     SignalAllocation { id } (SignalRequest) -> Written =
-        put("/v1/client/allocation/{id}/signal").of_node();
+        put("/v1/client/allocation/{id}/signal", ALLOC_LIFECYCLE).of_node();
     /// run a command beside a running task, over a WebSocket
-    ExecAllocation { id } = get("/v1/client/allocation/{id}/exec")
+    ExecAllocation { id } = get("/v1/client/allocation/{id}/exec", ALLOC_EXEC)
         .of_node()
         .token_in_handshake()
         .parameters(EXEC);
     /// run an action of a task of a job, over a WebSocket
-    RunAction { id } = get("/v1/job/{id...}/action")
+    RunAction { id } = get("/v1/job/{id...}/action", JOB_ACTION)
         .of_node()
         .token_in_handshake()
         .parameters(ACTION);
     /// remove from its node what is left of an allocation that has ended
     CollectAllocation { id } -> Written =
-        put("/v1/client/allocation/{id}/gc").of_node().methods(GET_OR_PUT);
+        put("/v1/client/allocation/{id}/gc", GC_ALLOCATION).of_node().methods(GET_OR_PUT);
     /// remove from a node what is left of all allocations that have ended
     CollectNode {} -> Written =
-        put("/v1/client/gc").of_node().methods(GET_OR_PUT).parameters(&[NODE_ID]);
+        put("/v1/client/gc", NODE_WRITE).of_node().methods(GET_OR_PUT).parameters(&[NODE_ID]);
     /// read the figures of a host, and `Updates`: reports that wait on the node or for an answer
-    NodeStats {} -> Value = get("/v1/client/stats").of_node().parameters(&[NODE_ID]);
+    NodeStats {} -> Value = get("/v1/client/stats", NODE_READ).of_node().parameters(&[NODE_ID]);
 }
 
 /// The body of [`RestartAllocation`].

@@ -15,6 +15,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::endpoint::Parameter;
+use crate::needs::{
+    DISPATCH_JOB, EVALUATE_JOB, FORCE_PERIODIC, LIST_JOBS, PARSE_JOB, PLAN_JOB, READ_JOB,
+    READ_JOB_SCALE, READ_SOME_JOB, REGISTER_JOB, REVERT_JOB, SCALE_JOB, STABLE_JOB, STOP_JOB,
+    TAG_VERSION, VALIDATE_JOB,
+};
 use crate::operation::operations;
 use crate::parameters::{ALL_OF_NAME, NEXT_TOKEN, NO_SHUTDOWN_DELAY, PER_PAGE, PREFIX, REVERSE};
 use crate::written::Written;
@@ -59,74 +64,74 @@ const STOP: &[Parameter] = &[
 
 operations! {
     /// list jobs
-    ListJobs {} -> Vec<JobListStub> = get("/v1/jobs").filterable().parameters(&[
+    ListJobs {} -> Vec<JobListStub> = get("/v1/jobs", LIST_JOBS).filterable().parameters(&[
         PREFIX, PER_PAGE, NEXT_TOKEN, REVERSE, Parameter::flag("meta", "with `Meta`"),
     ]);
     /// list jobs with the statuses of their allocations, the newest change first
-    JobStatuses {} -> Vec<JobStatusesJob> = get("/v1/jobs/statuses").filterable().parameters(&[
+    JobStatuses {} -> Vec<JobStatusesJob> = get("/v1/jobs/statuses", READ_JOB).filterable().parameters(&[
         PREFIX, PER_PAGE, NEXT_TOKEN, REVERSE,
         Parameter::flag("include_children", "with the jobs that were launched from templates"),
     ]);
     /// the same of the jobs that the body names (`Jobs`, `IncludeChildren`)
-    JobStatusesOf {} (StatusesRequest) -> Vec<JobStatusesJob> = put("/v1/jobs/statuses")
+    JobStatusesOf {} (StatusesRequest) -> Vec<JobStatusesJob> = put("/v1/jobs/statuses", READ_SOME_JOB)
         .filterable().of_state().parameters(&[PER_PAGE, NEXT_TOKEN, REVERSE]);
     /// register a job, or a new version of it (`EnforceIndex`, `PreserveCounts`, `EvalPriority`)
-    RegisterJob {} (JobRequest) -> Registered = put("/v1/jobs");
+    RegisterJob {} (JobRequest) -> Registered = put("/v1/jobs", REGISTER_JOB);
     /// turn a job file into JSON: `null` for what it does not say; with `Canonicalize`, all
     /// defaults
-    ParseJob {} (ParseRequest) -> Value = put("/v1/jobs/parse").of_server();
+    ParseJob {} (ParseRequest) -> Value = put("/v1/jobs/parse", PARSE_JOB).of_server();
     /// name every mistake of a job at once, an unknown namespace and a changed type included
-    ValidateJob {} (JobRequest) -> Validated = put("/v1/validate/job");
+    ValidateJob {} (JobRequest) -> Validated = put("/v1/validate/job", VALIDATE_JOB);
     /// read a job
-    ReadJob { id } -> Job = get("/v1/job/{id...}");
+    ReadJob { id } -> Job = get("/v1/job/{id...}", READ_JOB);
     /// register a new version of a job
-    UpdateJob { id } (JobRequest) -> Registered = put("/v1/job/{id...}");
+    UpdateJob { id } (JobRequest) -> Registered = put("/v1/job/{id...}", REGISTER_JOB);
     /// stop a job; for an unknown one the answer has an empty `EvalID`
-    StopJob { id } -> Evaluated = delete("/v1/job/{id...}").parameters(STOP);
+    StopJob { id } -> Evaluated = delete("/v1/job/{id...}", STOP_JOB).parameters(STOP);
     /// say what registering a job would do, and write nothing
-    PlanJob { id } (JobRequest) -> JobPlan = put("/v1/job/{id...}/plan");
+    PlanJob { id } (JobRequest) -> JobPlan = put("/v1/job/{id...}/plan", PLAN_JOB);
     /// evaluate a job again (`EvalOptions.ForceReschedule`)
     EvaluateJob { id } (EvaluateRequest) -> Evaluated =
-        put("/v1/job/{id...}/evaluate").optional_body();
+        put("/v1/job/{id...}/evaluate", EVALUATE_JOB).optional_body();
     /// launch a periodic job now, although it prohibits overlap; twice in a second is one launch
-    ForcePeriodic { id } -> Forced = put("/v1/job/{id...}/periodic/force");
+    ForcePeriodic { id } -> Forced = put("/v1/job/{id...}/periodic/force", FORCE_PERIODIC);
     /// launch a child of a parameterized job (`Payload` in base64, `Meta`, `IdPrefixTemplate`,
     /// `Priority`)
     DispatchJob { id } (DispatchRequest) -> Dispatched =
-        put("/v1/job/{id...}/dispatch").optional_body().parameters(DISPATCH);
+        put("/v1/job/{id...}/dispatch", DISPATCH_JOB).optional_body().parameters(DISPATCH);
     /// launch a child of a parameterized job; the body is the payload
-    DispatchPayload { id } -> Dispatched = put("/v1/job/{id...}/dispatch/payload")
+    DispatchPayload { id } -> Dispatched = put("/v1/job/{id...}/dispatch/payload", DISPATCH_JOB)
         .bytes(PAYLOAD_BODY_BYTES_MAX).parameters(DISPATCH);
     /// list the versions of a job, the newest first
-    JobVersions { id } -> Versions = get("/v1/job/{id...}/versions").parameters(DIFFS);
+    JobVersions { id } -> Versions = get("/v1/job/{id...}/versions", READ_JOB).parameters(DIFFS);
     /// register an earlier version of a job again, as its newest one
-    RevertJob { id } (RevertRequest) -> Registered = put("/v1/job/{id...}/revert");
+    RevertJob { id } (RevertRequest) -> Registered = put("/v1/job/{id...}/revert", REVERT_JOB);
     /// mark a version of a job as good to revert to, or not
-    SetJobStability { id } (StableRequest) -> Written = put("/v1/job/{id...}/stable");
+    SetJobStability { id } (StableRequest) -> Written = put("/v1/job/{id...}/stable", STABLE_JOB);
     /// give a version of a job a tag; the newest where `Version` is absent
     TagVersion { id, tag } (TagRequest) -> VersionTag =
-        put("/v1/job/{id...}/versions/{tag}/tag");
+        put("/v1/job/{id...}/versions/{tag}/tag", TAG_VERSION);
     /// take a tag from its version
-    UntagVersion { id, tag } -> VersionTag = delete("/v1/job/{id...}/versions/{tag}/tag");
+    UntagVersion { id, tag } -> VersionTag = delete("/v1/job/{id...}/versions/{tag}/tag", TAG_VERSION);
     /// read the counts of a job's groups, and their scaling events
-    ReadJobScale { id } -> JobScale = get("/v1/job/{id...}/scale");
+    ReadJobScale { id } -> JobScale = get("/v1/job/{id...}/scale", READ_JOB_SCALE);
     /// change the count of a group (`Count`, `Target.Group`), or note an event of it
-    ScaleJob { id } (ScaleRequest) -> Registered = put("/v1/job/{id...}/scale");
+    ScaleJob { id } (ScaleRequest) -> Registered = put("/v1/job/{id...}/scale", SCALE_JOB);
     /// read the text that a version was made from
-    JobSubmissionOf { id } -> VersionSubmission = get("/v1/job/{id...}/submission")
+    JobSubmissionOf { id } -> VersionSubmission = get("/v1/job/{id...}/submission", READ_JOB)
         .parameters(&[Parameter::number("version", "the version; the newest if absent")]);
     /// list the allocations of a job
-    JobAllocations { id } -> Vec<AllocationListStub> = get("/v1/job/{id...}/allocations").parameters(&[ALL_OF_NAME]);
+    JobAllocations { id } -> Vec<AllocationListStub> = get("/v1/job/{id...}/allocations", READ_JOB).parameters(&[ALL_OF_NAME]);
     /// list the evaluations of a job
-    JobEvaluations { id } -> Vec<Evaluation> = get("/v1/job/{id...}/evaluations");
+    JobEvaluations { id } -> Vec<Evaluation> = get("/v1/job/{id...}/evaluations", READ_JOB);
     /// list the deployments of a job
-    JobDeployments { id } -> Vec<Deployment> = get("/v1/job/{id...}/deployments").parameters(&[ALL_OF_NAME]);
+    JobDeployments { id } -> Vec<Deployment> = get("/v1/job/{id...}/deployments", READ_JOB).parameters(&[ALL_OF_NAME]);
     /// read the newest deployment of a job, `null` if there is none
-    LatestDeployment { id } -> Option<Deployment> = get("/v1/job/{id...}/deployment");
+    LatestDeployment { id } -> Option<Deployment> = get("/v1/job/{id...}/deployment", READ_JOB);
     /// count the allocations of a job by group and status
-    JobSummary { id } -> JobCounts = get("/v1/job/{id...}/summary");
+    JobSummary { id } -> JobCounts = get("/v1/job/{id...}/summary", READ_JOB);
     /// list the actions of a job's tasks
-    JobActions { id } -> Vec<JobAction> = get("/v1/job/{id...}/actions");
+    JobActions { id } -> Vec<JobAction> = get("/v1/job/{id...}/actions", READ_JOB);
 }
 
 /// An action that can be run in a job's tasks.

@@ -437,10 +437,43 @@ fn request_samples() -> Vec<Sample> {
     ]
 }
 
+/// A caller with every kind of requirement.
+fn asker() -> v1::Asker {
+    use v1::requirement::Right;
+    let rights = [
+        Right::Management(v1::Unit {}),
+        Right::Namespace(v1::NamespaceRight {
+            namespace: "default".to_owned(),
+            any: vec![v1::CapabilitySet {
+                capabilities: vec![1, 2],
+            }],
+        }),
+        Right::NodePool(v1::NodePoolRight {
+            node_pool: "gpu".to_owned(),
+            capability: 2,
+        }),
+        Right::Node(1),
+        Right::Agent(2),
+        Right::Operator(1),
+        Right::OperatorLevel(2),
+    ];
+    let requirements = rights.map(|right| v1::Requirement { right: Some(right) });
+    let caller = v1::Caller {
+        kind: v1::caller::Kind::Token.into(),
+        accessor_id: "11111111-2222-3333-4444-555555555555".to_owned(),
+        address: "10.0.0.9".to_owned(),
+        requirements: requirements.to_vec(),
+    };
+    v1::Asker {
+        origin: Some(v1::asker::Origin::Caller(caller)),
+    }
+}
+
 fn server_samples() -> Vec<Sample> {
     let error = v1::ProposeError {
         kind: v1::propose_error::Kind::NotLeader.into(),
         message: "not the leader".to_owned(),
+        retry_after_s: 0,
     };
     let body = Bytes::from_static(b"body");
     let detail = v1::AllocDetail {
@@ -450,7 +483,15 @@ fn server_samples() -> Vec<Sample> {
     vec![
         sample(v1::ProposeRequest {
             command: body.clone(),
+            asker: None,
         }),
+        Sample {
+            variant: "asker",
+            ..sample(v1::ProposeRequest {
+                command: body.clone(),
+                asker: Some(asker()),
+            })
+        },
         sample(v1::ProposeReply {
             index: 9,
             response: body.clone(),

@@ -7,7 +7,7 @@ use controlplane_state::{Command, Outcome, SessionEpoch, Stamped, codec};
 use futures::poll;
 use protocol_model::{AllocId, ClientStatus, NodeId, UnixNanos};
 use protocol_wire::report::AllocReport;
-use protocol_wire::v1::UpdateClass;
+use protocol_wire::v1::{self, UpdateClass};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -487,9 +487,12 @@ async fn what_another_server_has_merged_waits_in_the_leaders_queue() {
         seed: [0; 16],
         command: Command::AllocUpdates { batches },
     };
-    let command = codec::encode(&command).expect("bytes").into();
+    let request = v1::ProposeRequest {
+        command: codec::encode(&command).expect("bytes").into(),
+        asker: None,
+    };
     let before = server.cluster().status().last_index;
-    let mut proposed = pin!(forward.propose(command));
+    let mut proposed = pin!(forward.propose(request));
     assert!(poll!(&mut proposed).is_pending());
     let waits = updates.waiting.try_recv().expect("it is in the queue");
     assert_eq!(waits.group.source, Source::Server);

@@ -8,7 +8,7 @@ use protocol_model::{SecretText, UnixNanos};
 use uuid::Uuid;
 
 use crate::gateway;
-use crate::http::ask::{Ask, Caller};
+use crate::http::ask::Ask;
 use crate::http::error::{Answered, HttpError};
 use crate::http::route::{Routes, routes};
 
@@ -89,7 +89,7 @@ async fn bootstrap(ask: &Ask) -> Answered {
     let accessor_id = token.accessor_id.clone();
     let reset_index = reset_index(ask).await;
     // Anybody may ask this: what would be refused is not worth a log entry.
-    let done_at = ask.api.cluster.consistent().await?.acl_bootstrap_index();
+    let done_at = ask.consistent().await?.acl_bootstrap_index();
     if done_at != 0 && done_at != reset_index {
         let refusal = Refusal::AclBootstrapped {
             reset_index: done_at,
@@ -97,8 +97,6 @@ async fn bootstrap(ask: &Ask) -> Answered {
         return Err(refusal.into());
     }
     let changed = ask
-        .api
-        .cluster
         .change(Command::AclBootstrap { token, reset_index })
         .await?;
     // It is on a majority; wait until it is here too, so that the secret works at once.
@@ -118,11 +116,9 @@ async fn reset_index(ask: &Ask) -> u64 {
 }
 
 async fn own(ask: &Ask) -> Answered {
-    let Caller::Manager(accessor_id) = &ask.caller else {
-        return Err(HttpError::permission_denied());
-    };
+    let accessor_id = ask.accessor_id();
     ask.read(&[controlplane_state::Table::AclTokens], |snapshot| {
-        let token = snapshot.acl_token(accessor_id);
+        let token = snapshot.acl_token(&accessor_id);
         let token = token.ok_or_else(|| HttpError::not_found("ACL token not found"))?;
         Ok(shown(token, SecretText::default()))
     })

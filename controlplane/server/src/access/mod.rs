@@ -1,0 +1,26 @@
+//! Access control: the caller of a request, and the rights that it has.
+//!
+//! ```text
+//!  headers ─► Credential ─► resolve (on a snapshot) ─► Asker{caller, rights} ─► Need::judge
+//!                                │                                                │
+//!                                └─ Rejected (403)                  403 | 404 ────┴──► Granted
+//!
+//!  a write: ProposeRequest{command, asker{caller, requirements}} ─► leader: recheck ─► log
+//! ```
+//!
+//! A caller belongs to one request, never to a connection. [`resolve`] finds it on a snapshot of the
+//! state, each time anew; caches hold compiled rights only, under what they were compiled from.
+
+mod asker;
+mod cache;
+mod credential;
+mod place;
+mod recheck;
+mod resolve;
+
+pub(crate) use asker::{Asker, Caller};
+pub(crate) use credential::{Credential, CredentialError};
+pub(crate) use place::FoundPlace;
+pub(crate) use recheck::{Origin, Recheck, origin_from_wire};
+pub(crate) use resolve::Access;
+pub(crate) use resolve::Rejected;

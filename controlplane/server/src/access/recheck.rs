@@ -1,0 +1,189 @@
+//! The leader's second look: a caller's rights, once more, on the newest applied state.
+
+use controlplane_state::{AclTokenKind, Snapshot};
+use protocol_access::{
+    Capability as _, Level, NamespaceCapability, NodePoolCapability, OperatorCapability,
+    Requirement,
+};
+use protocol_model::UnixNanos;
+use protocol_wire::v1;
+
+use super::{Access, Asker, Caller};
+
+/// The origin of a change.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    /// A server, by itself or for a node.
+    Internal,
+    /// A caller of the HTTP API.
+    Caller(Recheck),
+}
+
+/// A caller and the rights that its change needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Recheck {
+    pub(crate) caller: Caller,
+    pub(crate) requirements: Vec<Requirement>,
+}
+
+impl Origin {
+    /// The origin as a server sends it.
+    pub(crate) fn to_wire(&self) -> v1::Asker {
+        let origin = match self {
+            Self::Internal => v1::asker::Origin::Internal(v1::Internal {}),
+            Self::Caller(recheck) => v1::asker::Origin::Caller(recheck.to_wire()),
+        };
+        v1::Asker {
+            origin: Some(origin),
+        }
+    }
+}
+
+impl Recheck {
+    /// The caller `asker` with these requirements.
+    pub(crate) fn of(asker: &Asker, requirements: Vec<Requirement>) -> Self {
+        Self {
+            caller: asker.caller.clone(),
+            requirements,
+        }
+    }
+
+    fn to_wire(&self) -> v1::Caller {
+        use v1::caller::Kind;
+        let mut wire = v1::Caller {
+            requirements: self.requirements.iter().map(requirement_to_wire).collect(),
+            ..v1::Caller::default()
+        };
+        match &self.caller {
+            Caller::Open => wire.set_kind(Kind::Open),
+            Caller::Anonymous { address } => {
+                wire.set_kind(Kind::Anonymous);
+                wire.address = address.to_string();
+            }
+            Caller::Token { accessor_id, .. } => {
+                wire.set_kind(Kind::Token);
+                wire.accessor_id.clone_from(accessor_id);
+            }
+        }
+        wire
+    }
+}
+
+/// Reads the origin that another server sent. A caller that cannot be read is refused: a right that
+/// this release does not know cannot be judged.
+///
+/// # Errors
+/// With the text for the other server.
+pub(crate) fn origin_from_wire(wire: &v1::Asker) -> Result<Origin, String> {
+    match &wire.origin {
+        Some(v1::asker::Origin::Internal(v1::Internal {})) => Ok(Origin::Internal),
+        Some(v1::asker::Origin::Caller(caller)) => caller_from_wire(caller).map(Origin::Caller),
+        None => Err("the origin of the change is missing".to_owned()),
+    }
+}
+
+fn caller_from_wire(wire: &v1::Caller) -> Result<Recheck, String> {
+    use v1::caller::Kind;
+    let caller = match Kind::try_from(wire.kind) {
+        Ok(Kind::Open) => Caller::Open,
+        Ok(Kind::Anonymous) => Caller::Anonymous {
+            address: wire
+                .address
+                .parse()
+                .map_err(|_| "bad address of a caller")?,
+        },
+        Ok(Kind::Token) => Caller::Token {
+            accessor_id: wire.accessor_id.clone(),
+            // Looked up again: the rights are those of the state.
+            kind: AclTokenKind::Client,
+        },
+        Ok(Kind::Unspecified) | Err(_) => return Err("unknown kind of caller".to_owned()),
+    };
+    let requirements = wire.requirements.iter().map(requirement_from_wire);
+    let requirements = requirements.collect::<Option<Vec<_>>>();
+    Ok(Recheck {
+        caller,
+        requirements: requirements.ok_or("a right that this release does not know")?,
+    })
+}
+
+fn requirement_to_wire(requirement: &Requirement) -> v1::Requirement {
+    use v1::requirement::Right;
+    let right = match requirement {
+        Requirement::Management => Right::Management(v1::Unit {}),
+        Requirement::Namespace { namespace, any } => Right::Namespace(v1::NamespaceRight {
+            namespace: namespace.clone(),
+            any: any
+                .iter()
+                .map(|all| v1::CapabilitySet {
+                    capabilities: all.iter().map(|it| u32::from(it.id())).collect(),
+                })
+                .collect(),
+        }),
+        Requirement::NodePool {
+            node_pool,
+            capability,
+        } => Right::NodePool(v1::NodePoolRight {
+            node_pool: node_pool.clone(),
+            capability: capability.id().into(),
+        }),
+        Requirement::Node(level) => Right::Node(level.id().into()),
+        Requirement::Agent(level) => Right::Agent(level.id().into()),
+        Requirement::OperatorLevel(level) => Right::OperatorLevel(level.id().into()),
+        Requirement::Operator(capability) => Right::Operator(capability.id().into()),
+    };
+    v1::Requirement { right: Some(right) }
+}
+
+fn requirement_from_wire(wire: &v1::Requirement) -> Option<Requirement> {
+    use v1::requirement::Right;
+    let small = |id: u32| u8::try_from(id).ok();
+    let level = |id: u32| Level::from_id(small(id)?);
+    Some(match wire.right.as_ref()? {
+        Right::Management(v1::Unit {}) => Requirement::Management,
+        Right::Namespace(right) => {
+            let set = |all: &v1::CapabilitySet| {
+                let ids = all.capabilities.iter();
+                ids.map(|id| NamespaceCapability::from_id(small(*id)?))
+                    .collect::<Option<Vec<_>>>()
+                    // A set without capabilities would hold for everybody.
+                    .filter(|all| !all.is_empty())
+            };
+            Requirement::Namespace {
+                namespace: right.namespace.clone(),
+                any: right.any.iter().map(set).collect::<Option<_>>()?,
+            }
+        }
+        Right::NodePool(right) => Requirement::NodePool {
+            node_pool: right.node_pool.clone(),
+            capability: NodePoolCapability::from_id(small(right.capability)?)?,
+        },
+        Right::Node(id) => Requirement::Node(level(*id)?),
+        Right::Agent(id) => Requirement::Agent(level(*id)?),
+        Right::OperatorLevel(id) => Requirement::OperatorLevel(level(*id)?),
+        Right::Operator(id) => Requirement::Operator(OperatorCapability::from_id(small(*id)?)?),
+    })
+}
+
+impl Access {
+    /// Whether a caller may still make its change, as `snapshot` has its rights. Where access
+    /// control is on here, a caller of a server where it is off is refused: one server with another
+    /// configuration opens no write.
+    pub(crate) fn still_allows(
+        &self,
+        recheck: &Recheck,
+        snapshot: &Snapshot,
+        now: UnixNanos,
+    ) -> bool {
+        if !self.is_on() {
+            return true;
+        }
+        let asker = match &recheck.caller {
+            Caller::Open => return false,
+            Caller::Anonymous { address } => Ok(self.anonymous(snapshot, *address)),
+            Caller::Token { accessor_id, .. } => self.by_accessor(snapshot, accessor_id, now),
+        };
+        let holds = |asker: &Asker| recheck.requirements.iter().all(|it| it.holds(&asker.acl));
+        asker.is_ok_and(|asker| holds(&asker))
+    }
+}

@@ -1,0 +1,59 @@
+//! `/v1/acl/whoami`: the caller of a request, as this server sees it.
+
+use controlplane_state::{AclToken, AclTokenKind, Snapshot, Table};
+use protocol_api::acl::{ReadWhoAmI, RoleLink, Via, WhoAmI, WhoAmIToken};
+
+use crate::access::Caller;
+use crate::http::ask::Ask;
+use crate::http::error::Answered;
+use crate::http::route::{Routes, routes};
+
+pub(super) const ROUTES: Routes = routes![ReadWhoAmI => whoami];
+
+async fn whoami(ask: &Ask) -> Answered {
+    ask.read(&[Table::AclTokens, Table::AclRoles], |snapshot| {
+        let mut answer = WhoAmI {
+            kind: "open".to_owned(),
+            address: ask.address().to_string(),
+            via: Via {
+                server: ask.api.config.name.clone(),
+                ..Via::default()
+            },
+            rejected: ask.rejected().unwrap_or_default().to_owned(),
+            ..WhoAmI::default()
+        };
+        match ask.caller() {
+            Caller::Open => {}
+            Caller::Anonymous { .. } => "anonymous".clone_into(&mut answer.kind),
+            Caller::Token { accessor_id, .. } => {
+                "token".clone_into(&mut answer.kind);
+                let token = snapshot.acl_token(&accessor_id);
+                answer.token = token.map(|token| shown(snapshot, token));
+            }
+        }
+        Ok(answer)
+    })
+    .await
+}
+
+fn shown(snapshot: &Snapshot, token: &AclToken) -> WhoAmIToken {
+    let link = |id: &String| {
+        let role = snapshot.acl_role(id)?;
+        Some(RoleLink {
+            id: role.id.clone(),
+            name: role.name.clone(),
+        })
+    };
+    WhoAmIToken {
+        accessor_id: token.accessor_id.clone(),
+        name: token.name.clone(),
+        kind: match token.kind {
+            AclTokenKind::Management => "management".to_owned(),
+            AclTokenKind::Client => "client".to_owned(),
+        },
+        policies: token.policies.clone(),
+        roles: token.roles.iter().filter_map(link).collect(),
+        global: token.global,
+        expiration_time: token.expiration,
+    }
+}
