@@ -2,6 +2,7 @@
 //! one that is not ours, and by bytes that no client would send.
 
 mod acl;
+mod acl_objects;
 mod actions;
 mod admission;
 mod any_case;
