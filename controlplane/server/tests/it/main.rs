@@ -29,6 +29,7 @@ mod job_text;
 mod jobs;
 mod large;
 mod lists;
+mod login;
 mod majority;
 mod moves;
 mod multiregion;
