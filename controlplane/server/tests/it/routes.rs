@@ -12,7 +12,7 @@ const METHODS: [&str; 6] = ["GET", "HEAD", "PUT", "POST", "DELETE", "PATCH"];
 const ID: &str = "11111111-2222-3333-4444-555555555555";
 
 /// A path that means this operation and no object.
-fn path_of(endpoint: &Endpoint) -> String {
+pub(crate) fn path_of(endpoint: &Endpoint) -> String {
     let segments = endpoint.path.split('/').map(|segment| match segment {
         _ if !segment.starts_with('{') => segment,
         _ => ID,
