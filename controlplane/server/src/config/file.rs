@@ -139,6 +139,10 @@ pub struct HttpBlock {
 pub struct AclBlock {
     /// Whether every call needs a token.
     pub enabled: bool,
+    /// The shortest time that a token may be made for.
+    pub token_min_expiration_ttl: Option<String>,
+    /// The longest.
+    pub token_max_expiration_ttl: Option<String>,
 }
 
 /// `keyring "file" { path = "/var/lib/drover/keyring" }`
