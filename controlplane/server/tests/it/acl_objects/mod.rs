@@ -1,5 +1,6 @@
 //! The objects of access control over HTTP: what is written, read back, shown and refused.
 
+mod foreign;
 mod logins;
 mod one_time;
 mod policies;
