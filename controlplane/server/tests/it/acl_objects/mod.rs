@@ -65,12 +65,6 @@ impl Acl {
         (token, client)
     }
 
-    /// Whether this server seals secrets. Without a root key they are shown once.
-    fn seals(&self) -> bool {
-        let snapshot = self.world.server.cluster().snapshot();
-        snapshot.active_root_key().is_some()
-    }
-
     async fn policy(&self, name: &str, rules: &str) {
         let path = format!("/v1/acl/policy/{name}");
         let body = json!({ "Name": name, "Rules": rules });
