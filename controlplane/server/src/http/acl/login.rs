@@ -138,7 +138,7 @@ async fn issue(ask: &Ask, method: &UsableMethod, made: Result<Issued, LoginError
     let secret = SecretText::new(Uuid::new_v4().to_string());
     let token = AclToken {
         secret_hash: gateway::digest(secret.reveal().as_bytes()),
-        sealed: seal_token(&ask.api, &accessor_id, &secret)?,
+        sealed: Some(seal_token(&ask.api, &accessor_id, &secret).await?),
         accessor_id: accessor_id.clone(),
         name: issued.name,
         kind,

@@ -15,20 +15,32 @@ async fn put(client: &Client, path: &str, body: Value) -> Result<Value, ClientEr
 
 /// A manager of a cluster with a policy, a role, two methods of `provider` and their rules.
 async fn prepared(anyone: &Client, provider: &Provider) -> Client {
-    let first = put(anyone, "/v1/acl/bootstrap", json!({})).await.expect("the first token");
+    let first = put(anyone, "/v1/acl/bootstrap", json!({}))
+        .await
+        .expect("the first token");
     let secret = first["SecretID"].as_str().expect("a secret").to_owned();
     let manager = anyone.clone().with_token(Some(secret));
     let policy = json!({"Name": "readers", "Rules": "namespace \"*\" { policy = \"read\" }"});
     let objects = [
         ("/v1/acl/policy/readers", policy),
-        ("/v1/acl/role", json!({"Name": "team-ops", "Policies": [{"Name": "readers"}]})),
-        ("/v1/acl/auth-method", method("ci", "JWT", json!({"JWKSURL": provider.jwks_url()}))),
+        (
+            "/v1/acl/role",
+            json!({"Name": "team-ops", "Policies": [{"Name": "readers"}]}),
+        ),
         (
             "/v1/acl/auth-method",
-            method("sso", "OIDC", json!({
-                "OIDCDiscoveryURL": provider.issuer(), "OIDCClientID": CLIENT_ID,
-                "OIDCClientSecret": CLIENT_SECRET, "AllowedRedirectURIs": [REDIRECT],
-            })),
+            method("ci", "JWT", json!({"JWKSURL": provider.jwks_url()})),
+        ),
+        (
+            "/v1/acl/auth-method",
+            method(
+                "sso",
+                "OIDC",
+                json!({
+                    "OIDCDiscoveryURL": provider.issuer(), "OIDCClientID": CLIENT_ID,
+                    "OIDCClientSecret": CLIENT_SECRET, "AllowedRedirectURIs": [REDIRECT],
+                }),
+            ),
         ),
     ];
     for (path, body) in objects {
@@ -41,7 +53,9 @@ async fn prepared(anyone: &Client, provider: &Provider) -> Client {
         ] {
             let mut rule = rule;
             rule["AuthMethod"] = json!(method);
-            put(&manager, "/v1/acl/binding-rule", rule).await.expect("a rule");
+            put(&manager, "/v1/acl/binding-rule", rule)
+                .await
+                .expect("a rule");
         }
     }
     manager
@@ -57,8 +71,7 @@ fn method(name: &str, kind: &str, mut config: Value) -> Value {
 }
 
 async fn auth_url(client: &Client) -> Result<String, ClientError> {
-    let body =
-        json!({"AuthMethodName": "sso", "RedirectURI": REDIRECT, "ClientNonce": NONCE});
+    let body = json!({"AuthMethodName": "sso", "RedirectURI": REDIRECT, "ClientNonce": NONCE});
     let answer = put(client, "/v1/acl/oidc/auth-url", body).await?;
     Ok(answer["AuthURL"].as_str().expect("an address").to_owned())
 }
@@ -88,7 +101,9 @@ async fn token_of_a_provider_becomes_an_access_token_that_works() {
     let stranger = world.client.clone().with_token(Some(stale));
     for name in ["ci", ""] {
         let body = json!({"AuthMethodName": name, "LoginToken": token(&provider)});
-        let made = put(&stranger, "/v1/acl/login", body).await.expect("a token");
+        let made = put(&stranger, "/v1/acl/login", body)
+            .await
+            .expect("a token");
         assert_rights(&made, "JWT-ci");
         let secret = made["SecretID"].as_str().expect("a secret").to_owned();
         let holder = world.client.clone().with_token(Some(secret));
@@ -98,9 +113,19 @@ async fn token_of_a_provider_becomes_an_access_token_that_works() {
             .expect("its own token")
             .value;
         assert_eq!(own, made, "a read equals the answer that made it");
-        holder.get::<Value>("/v1/jobs", &Query::new()).await.expect("may read");
-        let path = format!("/v1/acl/token/{}", made["AccessorID"].as_str().expect("an id"));
-        let known: Value = manager.get(&path, &Query::new()).await.expect("known").value;
+        holder
+            .get::<Value>("/v1/jobs", &Query::new())
+            .await
+            .expect("may read");
+        let path = format!(
+            "/v1/acl/token/{}",
+            made["AccessorID"].as_str().expect("an id")
+        );
+        let known: Value = manager
+            .get(&path, &Query::new())
+            .await
+            .expect("known")
+            .value;
         assert_eq!(known, made);
     }
 }
@@ -112,20 +137,42 @@ async fn logins_that_are_refused_say_why_and_make_nothing() {
     let manager = prepared(&world.client, &provider).await;
     let bare = json!({"Name": "bare", "Type": "JWT", "TokenLocality": "local",
         "MaxTokenTTL": "10m"});
-    put(&manager, "/v1/acl/auth-method", bare).await.expect("a method without Config");
+    put(&manager, "/v1/acl/auth-method", bare)
+        .await
+        .expect("a method without Config");
     let before = world.server.cluster().snapshot().acl_tokens().count();
     let good = token(&provider);
     let expired = provider.token(json!({"aud": CLIENT_ID, "exp": now_s() - 999}));
     let nothing = provider.token(json!({"aud": CLIENT_ID, "exp": now_s() + 60, "team": "x"}));
     let no_team = provider.token(json!({"aud": CLIENT_ID, "exp": now_s() + 60}));
     for (method, token, status, words) in [
-        ("other", good.as_str(), 400, "auth-method \"other\" not found"),
+        (
+            "other",
+            good.as_str(),
+            400,
+            "auth-method \"other\" not found",
+        ),
         ("sso", &good, 400, "unsupported auth-method type: OIDC"),
-        ("bare", &good, 400, "auth-method \"bare\" has no configuration"),
+        (
+            "bare",
+            &good,
+            400,
+            "auth-method \"bare\" has no configuration",
+        ),
         ("ci", "", 400, "invalid login request: missing login token"),
         ("ci", "a.b.c", 401, "unable to validate provided token: "),
-        ("ci", &"x".repeat(1 << 20), 401, "unable to validate provided token: the token has"),
-        ("ci", &expired, 401, "unable to validate provided token: the token expired"),
+        (
+            "ci",
+            &"x".repeat(1 << 20),
+            401,
+            "unable to validate provided token: the token has",
+        ),
+        (
+            "ci",
+            &expired,
+            401,
+            "unable to validate provided token: the token expired",
+        ),
         ("ci", &nothing, 400, "no role or policy bindings matched"),
         ("ci", &no_team, 400, "${value.team} has no value"),
     ] {
@@ -136,12 +183,17 @@ async fn logins_that_are_refused_say_why_and_make_nothing() {
     }
     provider.misbehave("/keys", Misdeed::Fails);
     let path = "/v1/acl/auth-method/ci";
-    put(&manager, path, json!({"MaxTokenTTL": "11m"})).await.expect("keys are not kept");
+    put(&manager, path, json!({"MaxTokenTTL": "11m"}))
+        .await
+        .expect("keys are not kept");
     let body = json!({"AuthMethodName": "ci", "LoginToken": good});
     let (status, words) = refusal(put(&world.client, "/v1/acl/login", body).await);
     assert_eq!(status, 502);
     assert!(words.contains(&provider.issuer()), "{words}");
-    assert_eq!(world.server.cluster().snapshot().acl_tokens().count(), before);
+    assert_eq!(
+        world.server.cluster().snapshot().acl_tokens().count(),
+        before
+    );
 }
 
 #[tokio::test]
@@ -150,12 +202,20 @@ async fn method_that_is_deleted_and_made_anew_binds_nothing() {
     let world = World::start_with(|config| config.acl_enabled = true).await;
     let manager = prepared(&world.client, &provider).await;
     let path = "/v1/acl/auth-method/ci";
-    manager.delete::<Value>(path, &Query::new()).await.expect("deleted");
+    manager
+        .delete::<Value>(path, &Query::new())
+        .await
+        .expect("deleted");
     let again = method("ci", "JWT", json!({"JWKSURL": provider.jwks_url()}));
-    put(&manager, "/v1/acl/auth-method", again).await.expect("made anew");
+    put(&manager, "/v1/acl/auth-method", again)
+        .await
+        .expect("made anew");
     let body = json!({"AuthMethodName": "ci", "LoginToken": token(&provider)});
     let found = refusal(put(&world.client, "/v1/acl/login", body).await);
-    assert_eq!(found, (400, "no role or policy bindings matched".to_owned()));
+    assert_eq!(
+        found,
+        (400, "no role or policy bindings matched".to_owned())
+    );
 }
 
 #[tokio::test]
@@ -163,7 +223,10 @@ async fn login_by_oidc_yields_a_token_and_leaves_no_secret_behind() {
     let provider = provider();
     let world = World::start_with(|config| config.acl_enabled = true).await;
     prepared(&world.client, &provider).await;
-    let body = completion(&provider, &auth_url(&world.client).await.expect("an address"));
+    let body = completion(
+        &provider,
+        &auth_url(&world.client).await.expect("an address"),
+    );
     let mut other = body.clone();
     other["ClientNonce"] = json!("another client");
     let found = refusal(put(&world.client, "/v1/acl/oidc/complete-auth", other).await);
@@ -175,7 +238,9 @@ async fn login_by_oidc_yields_a_token_and_leaves_no_secret_behind() {
         assert_eq!(found.0, 400, "{found:?}");
         assert!(found.1.starts_with("invalid state: "), "{found:?}");
     }
-    let made = put(&world.client, "/v1/acl/oidc/complete-auth", body).await.expect("a token");
+    let made = put(&world.client, "/v1/acl/oidc/complete-auth", body)
+        .await
+        .expect("a token");
     assert_rights(&made, "OIDC-sso");
     world.barrier().await;
     let secret = made["SecretID"].as_str().expect("a secret");
@@ -231,7 +296,9 @@ async fn login_is_completed_elsewhere_after_its_leader_is_gone() {
 async fn leader_of(servers: &[Server]) -> usize {
     let own = |server: &Server| {
         let cluster = server.cluster();
-        cluster.leader().is_some_and(|leader| leader.id == cluster.server_id())
+        cluster
+            .leader()
+            .is_some_and(|leader| leader.id == cluster.server_id())
     };
     let found = async {
         loop {
@@ -241,5 +308,7 @@ async fn leader_of(servers: &[Server]) -> usize {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, found).await.expect("a leader")
+    tokio::time::timeout(PATIENCE, found)
+        .await
+        .expect("a leader")
 }
