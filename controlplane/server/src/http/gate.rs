@@ -173,6 +173,12 @@ impl Gate {
         state.check(&self.need)
     }
 
+    /// Whether rights changed since the last judgment, and the caller has lost its own.
+    pub(super) fn is_lost(&self, api: &Api, snapshot: &Snapshot) -> bool {
+        let judged_at = self.state.lock().asker.acl_index;
+        snapshot.acl_index() != judged_at && self.judge(api, snapshot).is_err()
+    }
+
     fn resolve(
         &self,
         api: &Api,
