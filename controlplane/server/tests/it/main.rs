@@ -3,6 +3,7 @@
 
 mod access;
 mod acl;
+mod acl_objects;
 mod actions;
 mod admission;
 mod any_case;
