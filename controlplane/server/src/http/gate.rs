@@ -5,8 +5,8 @@
 //!           │ 403, 404               Ask::change: the leader judges again before it proposes
 //! ```
 //!
-//! An [`Ask`] exists only with a [`Gate`], and only [`Gate::pass`] makes one. Where only the handler
-//! finds the object (`Scope::Handler`), its answer is dropped unless it called [`Ask::settle`] or
+//! An [`Ask`] exists only with a [`Gate`], and only [`Gate::pass`] makes one. Where only the
+//! handler finds the object (`Scope::Handler`), its answer is dropped unless it called [`Ask::settle`] or
 //! [`Ask::namespaces`].
 
 use std::net::{IpAddr, Ipv4Addr};
