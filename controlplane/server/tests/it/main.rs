@@ -3,6 +3,7 @@
 
 mod access;
 mod acl;
+mod acl_objects;
 mod actions;
 mod admission;
 mod any_case;
@@ -27,8 +28,10 @@ mod https;
 mod job_statuses;
 mod job_text;
 mod jobs;
+mod keyring;
 mod large;
 mod lists;
+mod login;
 mod majority;
 mod moves;
 mod multiregion;
