@@ -1,9 +1,11 @@
 //! From a file as written to what the server is built from: defaults, and what is refused.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue};
+use protocol_access::method::TokenLifetimes;
 use protocol_model::duration;
 use protocol_transport::{Region, Secret};
 
@@ -79,6 +81,7 @@ impl Config {
             name: file.name.clone().unwrap_or_else(host_name),
             region,
             datacenter: file.datacenter.clone().unwrap_or_else(|| "dc1".to_owned()),
+            kek_dir: kek_dir(file, &data_dir)?,
             data_dir,
             own_node: None,
             quic_listen: SocketAddr::new(quic_ip, file.ports.quic.unwrap_or(4647)),
@@ -89,6 +92,7 @@ impl Config {
             bootstrap_expect: expect,
             node_join_token: join_token(file)?,
             acl_enabled: file.acl.enabled,
+            token_lifetimes: token_lifetimes(file)?,
             schedulers: schedulers(file)?,
             merging: match file.server.merge_updates {
                 None | Some(true) => Merging::On,
@@ -100,6 +104,18 @@ impl Config {
             limits: limits(file)?,
             log: log(file)?,
         })
+    }
+}
+
+/// The directory of `keyring "file"`.
+fn kek_dir(file: &ConfigFile, data_dir: &Path) -> Result<PathBuf, ConfigError> {
+    match file.keyring.file.path.as_deref() {
+        None => Ok(data_dir.join("keyring")),
+        Some(path) if path.is_absolute() => Ok(path.to_owned()),
+        Some(path) => {
+            let message = format!("{:?} is not absolute", path.display().to_string());
+            Err(value("keyring.file.path", message))
+        }
     }
 }
 
@@ -206,6 +222,30 @@ fn http(file: &ConfigFile) -> Result<HttpConfig, ConfigError> {
         response_headers: response_headers(file)?,
         allowed_hosts: file.http.allowed_hosts.clone(),
     })
+}
+
+fn token_lifetimes(file: &ConfigFile) -> Result<TokenLifetimes, ConfigError> {
+    const MIN_DEFAULT: Duration = Duration::from_secs(60);
+    const MAX_DEFAULT: Duration = Duration::from_secs(24 * 3600);
+    let acl = &file.acl;
+    let min_key = "acl.token_min_expiration_ttl";
+    let max_key = "acl.token_max_expiration_ttl";
+    let min = time(
+        min_key,
+        acl.token_min_expiration_ttl.as_deref(),
+        MIN_DEFAULT,
+    )?;
+    let max = time(
+        max_key,
+        acl.token_max_expiration_ttl.as_deref(),
+        MAX_DEFAULT,
+    )?;
+    if max < min {
+        let min = duration::format_go(min);
+        let message = format!("below {min_key}, which is {min}: no token could be made");
+        return Err(value(max_key, message));
+    }
+    Ok(TokenLifetimes { min, max })
 }
 
 fn gc(file: &ConfigFile) -> Result<GcConfig, ConfigError> {

@@ -36,6 +36,8 @@ pub struct ConfigFile {
     pub http: HttpBlock,
     /// Access control.
     pub acl: AclBlock,
+    /// Where the keys are that wrap the cluster's root keys.
+    pub keyring: KeyringBlock,
     /// Limits that protect the server.
     pub limits: LimitsBlock,
 }
@@ -137,6 +139,26 @@ pub struct HttpBlock {
 pub struct AclBlock {
     /// Whether every call needs a token.
     pub enabled: bool,
+    /// The shortest time that a token may be made for.
+    pub token_min_expiration_ttl: Option<String>,
+    /// The longest.
+    pub token_max_expiration_ttl: Option<String>,
+}
+
+/// `keyring "file" { path = "/var/lib/drover/keyring" }`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KeyringBlock {
+    /// A directory with a file per key.
+    pub file: FileKeyringBlock,
+}
+
+/// The block of label `file`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FileKeyringBlock {
+    /// The directory, absolute; `keyring` below `data_dir` unless given.
+    pub path: Option<PathBuf>,
 }
 
 /// `limits { http_max_conns = 1024 }`

@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use protocol_access::method::TokenLifetimes;
 use protocol_transport::{Region, Secret};
 use tracing::Level;
 
@@ -33,6 +34,8 @@ pub struct Config {
     pub datacenter: String,
     /// Where the log and the snapshots are.
     pub data_dir: PathBuf,
+    /// Where the files of the KEKs are.
+    pub kek_dir: PathBuf,
     /// The identity file of the node that runs as a child of this server (`--dev --node`); `None`
     /// where there is none. The node writes it when it starts for the first time.
     pub own_node: Option<PathBuf>,
@@ -52,6 +55,8 @@ pub struct Config {
     pub node_join_token: Option<Secret>,
     /// Whether every HTTP call needs a token.
     pub acl_enabled: bool,
+    /// How long tokens that expire may be valid.
+    pub token_lifetimes: TokenLifetimes,
     /// Scheduler threads.
     pub schedulers: usize,
     /// Whether what nodes report shares entries of the log.

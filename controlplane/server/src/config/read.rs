@@ -19,6 +19,10 @@ use super::file::ConfigFile;
 /// The largest configuration file: a hundred times what one with every key needs.
 pub(super) const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
+/// Top-level blocks with a label, which is a key of its own: `keyring "file" { path = ".." }` is
+/// the key `keyring.file.path`.
+const LABELLED: &[&str] = &["keyring"];
+
 /// What is wrong with a text, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Mistake {
@@ -107,7 +111,12 @@ fn plain_body(body: &Body, above: &[&str]) -> Result<(), Found> {
                 }
             }
             Structure::Block(block) => {
-                if !block.labels.is_empty() {
+                let labelled = above.is_empty() && LABELLED.contains(&name);
+                if labelled && block.labels.len() != 1 {
+                    let message = format!("{}: the block has one label", path());
+                    return Err((span, message));
+                }
+                if !labelled && !block.labels.is_empty() {
                     return Err((span, format!("{}: the block has no label", path())));
                 }
                 plain_body(&block.body, &[above, &[name]].concat())?;
@@ -172,7 +181,13 @@ fn span_of(tree: &Body, key: &[String]) -> Option<Range<usize>> {
     let (name, rest) = key.split_first()?;
     let structure = tree.iter().find(|it| name_of(it).0 == name)?;
     let deeper = match structure {
-        Structure::Block(block) => span_of(&block.body, rest),
+        Structure::Block(block) => match (block.labels.first(), rest.split_first()) {
+            (Some(label), Some((first, inside))) if label.as_str() == first => {
+                span_of(&block.body, inside)
+            }
+            (Some(_), _) => None,
+            (None, _) => span_of(&block.body, rest),
+        },
         Structure::Attribute(_) => None,
     };
     deeper.or_else(|| name_of(structure).1)

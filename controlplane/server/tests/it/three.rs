@@ -15,11 +15,12 @@ use protocol_wire::v1;
 use serde_json::{Value, json};
 
 use crate::fake_node::FakeNode;
+use crate::keyring::keyed;
 use crate::node_calls::run_deaf;
 use crate::world::{PATIENCE, service};
 
 /// Addresses that were free a moment ago: the servers have to know each other's before they start.
-fn addresses() -> Vec<SocketAddr> {
+pub(crate) fn addresses() -> Vec<SocketAddr> {
     let sockets: Vec<UdpSocket> = (0..3)
         .map(|_| UdpSocket::bind(("127.0.0.1", 0)).expect("a port"))
         .collect();
@@ -29,7 +30,12 @@ fn addresses() -> Vec<SocketAddr> {
         .collect()
 }
 
-async fn start(root: &Path, number: usize, addresses: &[SocketAddr], silence: Duration) -> Server {
+pub(crate) async fn start(
+    root: &Path,
+    number: usize,
+    addresses: &[SocketAddr],
+    bend: impl Fn(&mut Config),
+) -> Server {
     let directory = root.join(number.to_string());
     std::fs::create_dir_all(&directory).expect("a directory");
     let mut config = Config::dev(directory).expect("a configuration");
@@ -40,7 +46,7 @@ async fn start(root: &Path, number: usize, addresses: &[SocketAddr], silence: Du
         cert,
         key,
     };
-    config.liveness.silence = silence;
+    bend(&mut config);
     config.name = format!("server-{number}");
     config.datacenter = format!("dc-{number}");
     config.http.listen.set_port(0);
@@ -64,10 +70,15 @@ pub(crate) async fn cluster(root: &Path) -> Vec<Server> {
 
 /// The same, where nodes may be silent for so long.
 pub(crate) async fn cluster_that_hears_within(root: &Path, silence: Duration) -> Vec<Server> {
+    cluster_with(root, |config| config.liveness.silence = silence).await
+}
+
+/// Three servers that are one cluster, with their configuration bent.
+pub(crate) async fn cluster_with(root: &Path, bend: impl Fn(&mut Config)) -> Vec<Server> {
     let addresses = addresses();
     let mut servers = Vec::new();
     for number in 0..3 {
-        servers.push(start(root, number, &addresses, silence).await);
+        servers.push(start(root, number, &addresses, &bend).await);
     }
     for server in &servers {
         let mut status = server.cluster().watch_status();
@@ -79,6 +90,10 @@ pub(crate) async fn cluster_that_hears_within(root: &Path, silence: Duration) ->
                 .expect("the cluster is formed in time")
                 .expect("the log is there"),
         );
+    }
+    // The entry of the first root key is the last that new servers make by themselves.
+    for server in &servers {
+        keyed(server).await;
     }
     servers
 }

@@ -16,7 +16,7 @@ const BASE: [(&str, &str); 2] = [
 /// A key, a file's lines that set it, and what they come to.
 type Row = (&'static str, &'static str, fn(&Config) -> bool);
 
-const TOP: [Row; 7] = [
+const TOP: [Row; 8] = [
     ("name", "name = \"s7\"", |it| it.name == "s7"),
     ("region", "region = \"eu\"", |it| it.region.as_str() == "eu"),
     ("datacenter", "datacenter = \"dc7\"", |it| {
@@ -32,6 +32,11 @@ const TOP: [Row; 7] = [
         it.log.level == Level::WARN
     }),
     ("log_json", "log_json = true", |it| it.log.json),
+    (
+        "keyring.file.path",
+        "keyring \"file\" {\n path = \"/d7\"\n}",
+        |it| it.kek_dir == Path::new("/d7"),
+    ),
 ];
 
 const ADDRESSES: [Row; 7] = [
@@ -64,7 +69,7 @@ const ADDRESSES: [Row; 7] = [
     ),
 ];
 
-const SECURITY: [Row; 8] = [
+const SECURITY: [Row; 10] = [
     (
         "tls.ca_file",
         "tls {\n ca_file = \"/7\"\n cert_file = \"/cert\"\n key_file = \"/key\"\n}",
@@ -92,6 +97,16 @@ const SECURITY: [Row; 8] = [
         |it| it.http.tls == HttpTls::Mutual,
     ),
     ("acl.enabled", "acl { enabled = true }", |it| it.acl_enabled),
+    (
+        "acl.token_min_expiration_ttl",
+        "acl { token_min_expiration_ttl = \"7m\" }",
+        |it| it.token_lifetimes.min.as_secs() == 420,
+    ),
+    (
+        "acl.token_max_expiration_ttl",
+        "acl { token_max_expiration_ttl = \"7h\" }",
+        |it| it.token_lifetimes.max.as_secs() == 25_200,
+    ),
     (
         "server.node_join_token",
         "server { node_join_token = \"t7\" }",
@@ -224,6 +239,8 @@ fn with(lines: &str) -> String {
 fn keys_in(block: &str) -> Vec<String> {
     let text = match block {
         "" => "no_such_key = 1".to_owned(),
+        // A label is part of the key.
+        "keyring.file" => "keyring \"file\" {\n no_such_key = 1\n}".to_owned(),
         block => format!("{block} {{\n no_such_key = 1\n}}"),
     };
     let error = build(&with(&text)).expect_err("refused");
@@ -242,9 +259,11 @@ fn every_key_that_the_reader_knows_has_a_row() {
         "http",
         "acl",
         "limits",
+        "keyring.file",
     ];
     let at_the_top = keys_in("").into_iter();
-    let mut known: BTreeSet<String> = at_the_top.filter(|key| !blocks.contains(&&**key)).collect();
+    let is_block = |key: &String| blocks.iter().any(|it| it.split('.').next() == Some(&**key));
+    let mut known: BTreeSet<String> = at_the_top.filter(|key| !is_block(key)).collect();
     for block in blocks {
         let keys = keys_in(block).into_iter();
         known.extend(keys.map(|key| format!("{block}.{key}")));
@@ -307,6 +326,14 @@ fn a_value_that_could_have_no_effect_is_refused_by_its_key() {
         (
             "http.response_headers",
             "http { response_headers = { a = \"b\\nc\" } }",
+        ),
+        (
+            "keyring.file.path",
+            "keyring \"file\" {\n path = \"keys\"\n}",
+        ),
+        (
+            "acl.token_max_expiration_ttl",
+            "acl { token_max_expiration_ttl = \"30s\" }",
         ),
         (
             "tls.verify_https_client",
