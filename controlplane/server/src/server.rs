@@ -138,6 +138,7 @@ impl Server {
             config,
             leading,
             keyring: keks.keyring().clone(),
+            keks,
             restoring: Arc::default(),
         };
         let server = Self {

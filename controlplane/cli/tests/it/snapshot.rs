@@ -232,6 +232,31 @@ fn a_file_that_was_made_while_a_snapshot_came_is_not_replaced() -> Result {
 }
 
 #[test]
+fn a_restore_asks_for_force_and_leaves_tokens_out_as_it_is_told() -> Result {
+    let folder = tempfile::tempdir()?;
+    let server = FakeServer::start(vec![Canned {
+        request: "PUT /v1/operator/snapshot",
+        status: 200,
+        body: String::new(),
+    }])?;
+    std::fs::write(folder.path().join("state.snap"), checkpoint())?;
+    let arguments = [
+        "operator",
+        "snapshot",
+        "restore",
+        "-force",
+        "-without-tokens",
+    ];
+    let rest = ["-address", &server.address, "state.snap"];
+    let restored = drover(folder.path(), &[&arguments[..], &rest].concat());
+    assert!(restored.status.success(), "{}", stderr(&restored));
+    let asked = server.asked();
+    let wanted = "PUT /v1/operator/snapshot?force=true&without_tokens=true";
+    assert!(asked[0].starts_with(wanted), "{}", asked[0]);
+    Ok(())
+}
+
+#[test]
 fn a_restore_sends_the_file_and_says_what_follows() -> Result {
     let folder = tempfile::tempdir()?;
     let server = FakeServer::start(vec![Canned {

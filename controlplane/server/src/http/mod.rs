@@ -85,6 +85,7 @@ use crate::certificates::Https;
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::gateway::Gateway;
+use crate::keyring::KekService;
 use crate::leading::LeadingStats;
 
 /// How long a client may take for its TLS handshake, and again for its first bytes.
@@ -103,6 +104,8 @@ pub struct Api {
     pub leading: watch::Receiver<LeadingStats>,
     /// Seals and opens the secrets of the state.
     pub keyring: Keyring,
+    /// The KEKs behind it.
+    pub(crate) keks: KekService,
     /// Held while a snapshot is restored here: one at a time.
     pub restoring: Arc<tokio::sync::Mutex<()>>,
 }
