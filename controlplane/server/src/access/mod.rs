@@ -8,8 +8,8 @@
 //!  a write: ProposeRequest{command, asker{caller, requirements}} ─► leader: recheck ─► log
 //! ```
 //!
-//! A caller belongs to one request, never to a connection. [`resolve`] finds it on a snapshot of the
-//! state, each time anew; caches hold compiled rights only, under what they were compiled from.
+//! A caller belongs to one request, never to a connection. [`resolve`] finds it on a snapshot of
+//! the state, each time anew; caches hold compiled rights only, under what they were compiled from.
 
 mod asker;
 mod cache;

@@ -128,8 +128,8 @@ impl Cluster {
         }
     }
 
-    /// Proposes a caller's change where its rights were judged once more: here by a leader, or by the
-    /// leader that it is sent to. The log of a follower is not asked: it might propose without that
+    /// Proposes a caller's change where its rights were judged once more: here by a leader, or by
+    /// the leader that it is sent to. The log of a follower is not asked: it might propose without that
     /// look when this server is elected meanwhile.
     async fn try_for_caller(
         &self,
@@ -245,7 +245,7 @@ impl Cluster {
     }
 
     /// Whether every server would understand a command; who would not, and what to do, if not.
-    pub(super) fn understood(&self, command: &Command) -> Result<(), String> {
+    pub(crate) fn understood(&self, command: &Command) -> Result<(), String> {
         let too_old = self.too_old(command.level());
         too_old.map_or(Ok(()), |old| Err(old.to_string()))
     }
