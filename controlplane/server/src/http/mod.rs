@@ -87,6 +87,7 @@ use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::keyring::KekService;
 use crate::leading::LeadingStats;
+use crate::login::Logins;
 
 /// How long a client may take for its TLS handshake, and again for its first bytes.
 const OPENING_MAX: Duration = Duration::from_secs(5);
@@ -106,6 +107,8 @@ pub struct Api {
     pub keyring: Keyring,
     /// The KEKs behind it.
     pub(crate) keks: KekService,
+    /// Logins with identity providers.
+    pub logins: Logins,
     /// Held while a snapshot is restored here: one at a time.
     pub restoring: Arc<tokio::sync::Mutex<()>>,
 }
