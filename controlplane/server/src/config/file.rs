@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use protocol_transport::Secret;
 use serde::Deserialize;
 
+use super::budgets::BudgetBlocks;
+
 /// `controlplane --config FILE`. See `docs/configuration.md`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -38,6 +40,8 @@ pub struct ConfigFile {
     pub acl: AclBlock,
     /// Limits that protect the server.
     pub limits: LimitsBlock,
+    /// Metrics.
+    pub telemetry: TelemetryBlock,
 }
 
 /// `ports { http = 4646, quic = 4647 }`
@@ -139,6 +143,16 @@ pub struct AclBlock {
     pub enabled: bool,
 }
 
+/// `telemetry { metrics_require_token = true }`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TelemetryBlock {
+    /// Whether requests are counted by operation alone, not by caller.
+    pub disable_rpc_rate_metrics_labels: bool,
+    /// Whether metrics are shown only to callers with `agent` read.
+    pub metrics_require_token: bool,
+}
+
 /// `limits { http_max_conns = 1024 }`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -151,4 +165,6 @@ pub struct LimitsBlock {
     pub job_max_bytes: Option<usize>,
     /// Node sessions at the same time; 20000 unless given.
     pub sessions_max: Option<usize>,
+    /// How much callers may ask where access control is on: `budget "token" { read = 100 }`.
+    pub budget: BudgetBlocks,
 }
