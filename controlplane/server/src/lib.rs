@@ -9,6 +9,7 @@
 //!   threads; the plan queue.
 //! - [`gateway`]: sessions with nodes, watches, updates, liveness, calls.
 //! - [`forward`]: what other servers ask of this one.
+//! - [`login`]: tokens for credentials of identity providers.
 //! - [`http`]: the API. [`config`]: what a server is built from. [`certificates`]: what it shows.
 //!
 //! Tasks: the accept loop (and one per connection and stream), the liveness reporter, the update
@@ -24,11 +25,13 @@ pub mod cluster;
 pub mod config;
 pub mod data_dir;
 pub mod dev;
+pub mod dev_acl;
 pub mod forward;
 pub mod gateway;
 pub mod http;
 pub mod leading;
 pub mod logging;
+pub mod login;
 mod loops;
 pub mod machine;
 pub mod membership;

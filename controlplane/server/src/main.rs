@@ -11,7 +11,7 @@ use controlplane_server::config::Config;
 use controlplane_server::data_dir::{self, Chosen};
 use controlplane_server::logging::{LevelSet, Logging};
 use controlplane_server::threads::half_of_processors;
-use controlplane_server::{Server, dev};
+use controlplane_server::{Server, dev, dev_acl};
 use protocol_transport::take_short_turns;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -32,6 +32,10 @@ struct Arguments {
     /// its own
     #[arg(long)]
     dev: bool,
+    /// With --dev: access control is on. The first start makes a management token; it is printed,
+    /// and kept in `acl-token` below the data directory
+    #[arg(long, requires = "dev")]
+    acl: bool,
     /// With --dev: start a node beside the server, as a child
     #[arg(long, requires = "dev")]
     node: bool,
@@ -67,6 +71,7 @@ fn start(arguments: &Arguments) -> anyhow::Result<()> {
         Some(path) => Config::load(path)?,
         None => Config::dev(arguments.data_dir.clone())?,
     };
+    config.acl_enabled |= arguments.acl;
     if arguments.node {
         config.own_node = Some(dev::node_identity(&config.data_dir));
     }
@@ -124,6 +129,11 @@ async fn serve(arguments: Arguments, config: Config, logging: Logging) -> anyhow
     tracing::info!(
         http = %server.http_address(), quic = %server.quic_address()?, "serving"
     );
+    if arguments.acl {
+        let token = dev_acl::token(server.cluster(), &data_dir).await?;
+        eprintln!("access control is on; clients use the management token:");
+        eprintln!("export NOMAD_TOKEN={token}");
+    }
     let mut node = match arguments.node {
         false => None,
         true => Some(start_node(

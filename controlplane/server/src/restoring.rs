@@ -8,7 +8,9 @@ use std::io::Read;
 use std::time::Duration;
 
 use bytes::Bytes;
-use controlplane_state::{Command, Digest, RESTORE_CHUNK_BYTES_MAX, RESTORE_SILENCE, Refusal};
+use controlplane_state::{
+    ClientTokens, Command, Digest, RESTORE_CHUNK_BYTES_MAX, RESTORE_SILENCE, Refusal,
+};
 use protocol_model::Incarnation;
 use tokio::time::{Instant, sleep};
 
@@ -50,6 +52,7 @@ pub(crate) async fn restore(cluster: &Cluster, upload: Upload) -> Result<u64, Ch
         incarnation,
         bytes,
         sha256,
+        client_tokens: ClientTokens::Restored,
     };
     insist(cluster, begin, RESTORE_SILENCE).await?;
     let done = match send(cluster, incarnation, file, bytes).await {

@@ -59,7 +59,9 @@ pub use node_pool::{NodePool, POOL_ALL, POOL_DEFAULT, POOL_NAME_LEN_MAX, PoolSch
 pub use prefix::IdPrefix;
 pub use protocol_wire::v1::{ItemResult, UpdateClass};
 pub use record::*;
-pub use restore::{PendingRestore, RESTORE_BYTES_MAX, RESTORE_CHUNK_BYTES_MAX, RESTORE_SILENCE};
+pub use restore::{
+    ClientTokens, PendingRestore, RESTORE_BYTES_MAX, RESTORE_CHUNK_BYTES_MAX, RESTORE_SILENCE,
+};
 pub use snapshot::Snapshot;
 pub use state::State;
 pub use tables::{Children, EvalSlot, Table, Tables};

@@ -22,6 +22,23 @@ pub const RESTORE_CHUNK_BYTES_MAX: usize = 1024 * 1024;
 /// another one may begin.
 pub const RESTORE_SILENCE: Duration = Duration::from_secs(60);
 
+/// Whether a restore brings the client tokens of the checkpoint back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientTokens {
+    /// With all tokens of the checkpoint.
+    #[default]
+    Restored,
+    /// Without client tokens: an old checkpoint has some that were revoked since.
+    LeftOut,
+}
+
+impl ClientTokens {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// As much of a checkpoint as has come. It is part of checkpoints itself.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PendingRestore {
@@ -35,6 +52,9 @@ pub struct PendingRestore {
     pub received: u64,
     /// When the last piece came.
     pub touched: UnixNanos,
+    /// Whether it brings client tokens back.
+    #[serde(default, skip_serializing_if = "ClientTokens::is_default")]
+    pub client_tokens: ClientTokens,
     #[serde(skip)]
     chunks: Vector<Bytes>,
 }
@@ -44,6 +64,7 @@ impl PendingRestore {
         incarnation: Incarnation,
         bytes: u64,
         sha256: Digest,
+        client_tokens: ClientTokens,
         now: UnixNanos,
     ) -> Self {
         Self {
@@ -52,6 +73,7 @@ impl PendingRestore {
             sha256,
             received: 0,
             touched: now,
+            client_tokens,
             chunks: Vector::new(),
         }
     }

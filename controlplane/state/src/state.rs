@@ -108,7 +108,8 @@ fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
             incarnation,
             bytes,
             sha256,
-        } => draft.restore_begin(incarnation, bytes, sha256),
+            client_tokens,
+        } => draft.restore_begin(incarnation, bytes, sha256, client_tokens),
         Command::RestoreChunk {
             incarnation,
             offset,

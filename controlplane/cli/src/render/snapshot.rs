@@ -38,6 +38,15 @@ pub(crate) fn table(summary: &CheckpointSummary, size: u64) -> String {
     columns.row(["total".to_owned(), count.to_string(), bytes(total)]);
     text.push('\n');
     text.push_str(&columns.render());
+    if !summary.root_keys.is_empty() {
+        let mut keys = Columns::new(&["Root Key", "State", "KEK"]);
+        for key in &summary.root_keys {
+            let (id, state) = (key.id.to_string(), key.state.as_str().to_owned());
+            keys.row([id, state, key.kek_id_text()]);
+        }
+        text.push('\n');
+        text.push_str(&keys.render());
+    }
     text
 }
 
@@ -50,6 +59,13 @@ pub(crate) fn json(summary: &CheckpointSummary, size: u64) -> Value {
             json!({ "Name": section.name, "Count": section.records, "Size": section.bytes })
         })
         .collect();
+    let root_keys: Vec<Value> = summary
+        .root_keys
+        .iter()
+        .map(
+            |key| json!({ "KeyID": key.id, "State": key.state.as_str(), "KEK": key.kek_id_text() }),
+        )
+        .collect();
     let total: u64 = summary.sections.iter().map(|section| section.bytes).sum();
     json!({
         "ID": id(summary),
@@ -60,5 +76,6 @@ pub(crate) fn json(summary: &CheckpointSummary, size: u64) -> Value {
         "Time": summary.now,
         "Types": types,
         "TotalSize": total,
+        "RootKeys": root_keys,
     })
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue};
+use protocol_access::method::TokenLifetimes;
 use protocol_model::duration;
 use protocol_transport::{Region, Secret};
 
@@ -90,6 +91,7 @@ impl Config {
             bootstrap_expect: expect,
             node_join_token: join_token(file)?,
             acl_enabled: file.acl.enabled,
+            token_lifetimes: token_lifetimes(file)?,
             schedulers: schedulers(file)?,
             merging: match file.server.merge_updates {
                 None | Some(true) => Merging::On,
@@ -219,6 +221,30 @@ fn http(file: &ConfigFile) -> Result<HttpConfig, ConfigError> {
         response_headers: response_headers(file)?,
         allowed_hosts: file.http.allowed_hosts.clone(),
     })
+}
+
+fn token_lifetimes(file: &ConfigFile) -> Result<TokenLifetimes, ConfigError> {
+    const MIN_DEFAULT: Duration = Duration::from_secs(60);
+    const MAX_DEFAULT: Duration = Duration::from_secs(24 * 3600);
+    let acl = &file.acl;
+    let min_key = "acl.token_min_expiration_ttl";
+    let max_key = "acl.token_max_expiration_ttl";
+    let min = time(
+        min_key,
+        acl.token_min_expiration_ttl.as_deref(),
+        MIN_DEFAULT,
+    )?;
+    let max = time(
+        max_key,
+        acl.token_max_expiration_ttl.as_deref(),
+        MAX_DEFAULT,
+    )?;
+    if max < min {
+        let min = duration::format_go(min);
+        let message = format!("below {min_key}, which is {min}: no token could be made");
+        return Err(value(max_key, message));
+    }
+    Ok(TokenLifetimes { min, max })
 }
 
 fn gc(file: &ConfigFile) -> Result<GcConfig, ConfigError> {

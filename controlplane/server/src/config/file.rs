@@ -141,6 +141,10 @@ pub struct HttpBlock {
 pub struct AclBlock {
     /// Whether every call needs a token.
     pub enabled: bool,
+    /// The shortest time that a token may be made for.
+    pub token_min_expiration_ttl: Option<String>,
+    /// The longest.
+    pub token_max_expiration_ttl: Option<String>,
 }
 
 /// `telemetry { metrics_require_token = true }`

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use protocol_access::budget;
+use protocol_access::method::TokenLifetimes;
 use protocol_transport::{Region, Secret};
 use tracing::Level;
 
@@ -56,6 +57,8 @@ pub struct Config {
     pub node_join_token: Option<Secret>,
     /// Whether every HTTP call needs a token.
     pub acl_enabled: bool,
+    /// How long tokens that expire may be valid.
+    pub token_lifetimes: TokenLifetimes,
     /// Scheduler threads.
     pub schedulers: usize,
     /// Whether what nodes report shares entries of the log.

@@ -153,8 +153,8 @@ async fn answer(entry: Entry, request: Request) -> Answered {
     let audited = requested.is_audited().then(|| requested.audited(&gate));
     if query.text("filter").is_some() && !endpoint.filterable {
         return Err(HttpError::bad_request(
-            "?filter is for lists of jobs, allocations, evaluations, deployments and nodes; leave \
-             it out here",
+            "?filter is for lists of jobs, allocations, evaluations, deployments, nodes and \
+             tokens of access control; leave it out here",
         ));
     }
     let body_use = match method {

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use controlplane_state::command::DeletionRule;
-use controlplane_state::{Command, NamespaceNodePools, Refusal, Table};
+use controlplane_state::{Command, NamespaceNodePools, Refusal, Snapshot, Table};
 use protocol_api::namespaces::{
     DeleteNamespace, ListNamespaces, Namespace, NamespaceCapabilities,
     NamespaceNodePoolConfiguration, NamespaceRequest, ReadNamespace, UpdateNamespace,
     WriteNamespace,
 };
+use protocol_model::DEFAULT_NAMESPACE;
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::route::{Routes, routes};
-use crate::cluster::ChangeError;
+use crate::cluster::{ChangeError, Changed};
 
 /// The longest description, in bytes.
 const DESCRIPTION_LEN_MAX: usize = 256;
@@ -108,26 +109,43 @@ async fn read(ask: &Ask) -> Answered {
 
 /// A namespace that is not there is deleted already.
 async fn remove(ask: &Ask) -> Answered {
-    let delete = |rule| Command::NamespaceDelete {
-        name: ask.parameter("name").to_owned(),
-        rule,
-    };
-    let changed = match ask.change(delete(DeletionRule::NothingLive)).await {
-        // The rule that every server knows.
-        Err(ChangeError::OldServer(_)) => ask.change(delete(DeletionRule::NoJobs)).await,
-        changed => changed,
-    };
-    match changed {
+    match delete(ask, ask.parameter("name")).await {
         Ok(changed) => ask.done(changed.index),
         Err(ChangeError::Refused(Refusal::NamespaceHolds(holds))) => {
             let region = ask.api.config.region.as_str();
             Err(HttpError::bad_request(holds.in_region(region)))
         }
         Err(ChangeError::Refused(Refusal::UnknownNamespace(_))) => {
-            ask.done(ask.api.cluster.snapshot().table_index(&[Table::Namespaces]))
+            let snapshot = ask.api.cluster.snapshot();
+            ask.done(snapshot.table_index(&[Table::Namespaces]))
         }
         Err(error) => Err(error.into()),
     }
+}
+
+async fn delete(ask: &Ask, name: &str) -> Result<Changed, ChangeError> {
+    let delete = |rule| Command::NamespaceDelete {
+        name: name.to_owned(),
+        rule,
+    };
+    match ask.change(delete(DeletionRule::NothingLive)).await {
+        Err(ChangeError::OldServer(_)) => {}
+        changed => return changed,
+    }
+    check_deletion(&ask.api.cluster.consistent().await?, name)?;
+    // The rule that every server knows.
+    ask.change(delete(DeletionRule::NoJobs)).await
+}
+
+/// The present rule, for the one of level 1, which looks at no allocation.
+fn check_deletion(snapshot: &Snapshot, name: &str) -> Result<(), ChangeError> {
+    let holds = snapshot.held_in_namespace(name);
+    let refusal = match name {
+        DEFAULT_NAMESPACE => Refusal::NamespaceNotDeletable(name.to_owned()),
+        _ if !holds.is_empty() => Refusal::NamespaceHolds(holds),
+        _ => return Ok(()),
+    };
+    Err(ChangeError::Refused(refusal))
 }
 
 async fn write(ask: &Ask) -> Answered {

@@ -9,7 +9,9 @@ use nomad_client_rs::job::{
     CreateJobRequest, ListJobAllocationsOptions, ListJobsOptions, ParseJobRequest, ReadJobOptions,
     StopJobOptions,
 };
-use nomad_client_rs::namespace::{CreateNamespaceRequest, ListNamespacesOptions};
+use nomad_client_rs::namespace::{
+    CreateNamespaceRequest, ListNamespacesOptions, NamespaceCapabilities, NodePoolConfiguration,
+};
 use nomad_client_rs::node::{ListNodeAllocationsOptions, ListNodesOptions};
 use nomad_client_rs::{ClientError, Config, Connection, NomadClient};
 
@@ -153,8 +155,18 @@ async fn the_rest_of_the_cluster_is_read() -> Result<(), ClientError> {
             .await?
             .is_empty()
     );
+    let capabilities = NamespaceCapabilities {
+        disabled_task_drivers: Some(vec!["raw_exec".to_owned()]),
+        enabled_network_modes: Some(vec!["bridge".to_owned()]),
+        ..NamespaceCapabilities::default()
+    };
     let namespace = CreateNamespaceRequest {
         name: "team".to_owned(),
+        capabilities: Some(capabilities.clone()),
+        node_pool_configuration: Some(NodePoolConfiguration {
+            default: Some("default".to_owned()),
+            ..NodePoolConfiguration::default()
+        }),
         ..CreateNamespaceRequest::default()
     };
     client.create_namespace(&namespace).await?;
@@ -165,9 +177,8 @@ async fn the_rest_of_the_cluster_is_read() -> Result<(), ClientError> {
             .len(),
         2
     );
-    assert_eq!(
-        client.read_namespace("team").await?.name.as_deref(),
-        Some("team")
-    );
+    let read = client.read_namespace("team").await?;
+    assert_eq!(read.name.as_deref(), Some("team"));
+    assert_eq!(read.capabilities, Some(capabilities));
     client.delete_namespace("team").await
 }

@@ -1,7 +1,9 @@
 //! The HTTP API's contract, tried over real sockets against a real server: by our own client, by
 //! one that is not ours, and by bytes that no client would send.
 
+mod access;
 mod acl;
+mod acl_objects;
 mod actions;
 mod admission;
 mod any_case;
@@ -28,6 +30,7 @@ mod job_text;
 mod jobs;
 mod large;
 mod lists;
+mod login;
 mod majority;
 mod moves;
 mod multiregion;

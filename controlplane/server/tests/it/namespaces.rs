@@ -1,8 +1,10 @@
 //! `/v1/namespaces` and `/v1/namespace/:name`, and what a namespace does to its jobs.
 
+use protocol_client::{Answer, Client, ClientError, Query};
 use serde_json::{Value, json};
 
 use crate::fake_node::FakeNode;
+use crate::three::{client, cluster};
 use crate::world::{World, refusal, service};
 
 const DENIED: &str = "used task driver \"raw_exec\" is not allowed in namespace \"dev\"";
@@ -30,7 +32,7 @@ fn batch_in_dev(id: &str) -> Value {
     job
 }
 
-async fn register(world: &World, job: Value) -> Result<Value, protocol_client::ClientError> {
+async fn register(world: &World, job: Value) -> Result<Value, ClientError> {
     world.put("/v1/jobs", json!({ "Job": job })).await
 }
 
@@ -260,4 +262,100 @@ async fn a_deletion_says_what_is_still_in_the_namespace() {
         (status, text.as_str()),
         (400, "can not delete default namespace")
     );
+}
+
+/// The bodies of python-nomad (`create_namespace`, `update_namespace`) and of Nomad's Go client,
+/// whose empty lists and absent blocks are `null`.
+#[tokio::test]
+async fn bodies_of_other_peoples_clients_are_taken() {
+    let world = World::start().await;
+    let python = json!({
+        "Name": "py", "Description": "", "Meta": {}, "Quota": "", "Capabilities": null,
+    });
+    let go = json!({
+        "Name": "go",
+        "Description": "for gophers",
+        "Quota": "",
+        "Capabilities": {
+            "EnabledTaskDrivers": null,
+            "DisabledTaskDrivers": ["raw_exec"],
+            "EnabledNetworkModes": null,
+            "DisabledNetworkModes": null,
+        },
+        "NodePoolConfiguration": null,
+        "VaultConfiguration": null,
+        "ConsulConfiguration": null,
+        "Meta": null,
+        "CreateIndex": 0,
+        "ModifyIndex": 0,
+    });
+    for (method, path, body) in [
+        ("POST", "/v1/namespace", &python),
+        ("POST", "/v1/namespace/py", &python),
+        ("PUT", "/v1/namespace", &go),
+        ("PUT", "/v1/namespaces", &go),
+    ] {
+        let head = format!("{method} {path} HTTP/1.1");
+        let (status, _, text) = world.raw(&head, &body.to_string()).await;
+        if path == "/v1/namespaces" {
+            assert_eq!(status, 405, "{text}");
+            continue;
+        }
+        let answer: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(status, 200, "{text}");
+        assert!(answer["Index"].as_u64() > Some(0), "{text}");
+    }
+    let read = world.get("/v1/namespace/go").await.expect("the namespace");
+    for field in [
+        "Name",
+        "Description",
+        "Quota",
+        "Capabilities",
+        "NodePoolConfiguration",
+        "Meta",
+    ] {
+        assert_eq!(read[field], go[field], "{field}");
+    }
+    // A missing one is an error that clients tell by its status and text.
+    let (status, _, text) = world.raw("GET /v1/namespace/nope HTTP/1.1", "").await;
+    assert_eq!((status, text.as_str()), (404, "Namespace not found"));
+    let (status, _, text) = world.raw("DELETE /v1/namespace/py HTTP/1.1", "").await;
+    let answer: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((status, answer["Index"].as_u64() > Some(0)), (200, true));
+}
+
+/// Whatever server wrote it, the next one knows it.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_server_registers_by_the_namespace_that_was_acknowledged() {
+    let root = tempfile::tempdir().expect("a directory");
+    let servers = cluster(root.path()).await;
+    let clients: Vec<Client> = servers.iter().map(client).collect();
+    let put = async |number: usize, path: &str, body: Value| {
+        let client = &clients[number % clients.len()];
+        client.put::<_, Value>(path, &Query::new(), &body).await
+    };
+    let pools = ["a", "b", "c", "d"];
+    for pool in pools {
+        let made = put(0, "/v1/node/pools", json!({ "Name": pool })).await;
+        made.expect("a pool");
+    }
+    for (number, pool) in pools.into_iter().cycle().take(24).enumerate() {
+        let mut namespace = without_raw_exec();
+        namespace["NodePoolConfiguration"] = json!({ "Default": pool });
+        let written = put(number, "/v1/namespace", namespace).await;
+        written.expect("it is written");
+        let body = json!({ "Job": in_dev("web") });
+        let denied = put(number + 1, "/v1/jobs", body.clone()).await;
+        assert_eq!(refusal(denied), (400, DENIED.to_owned()));
+        let namespace = json!({ "Name": "dev", "NodePoolConfiguration": { "Default": pool } });
+        let written = put(number, "/v1/namespace", namespace).await;
+        written.expect("it is written");
+        put(number + 1, "/v1/jobs", body).await.expect("registered");
+        let query = Query::new().with("namespace", "dev");
+        let job: Answer<Value> = clients[(number + 2) % clients.len()]
+            .get("/v1/job/web", &query)
+            .await
+            .expect("the job");
+        assert_eq!(job.value["NodePool"], pool);
+    }
 }

@@ -1,7 +1,7 @@
 //! A saved snapshot takes the state's place, while everything goes on running.
 
 use controlplane_state::checkpoint::inspect;
-use controlplane_state::{Command, Digest, RESTORE_BYTES_MAX};
+use controlplane_state::{ClientTokens, Command, Digest, RESTORE_BYTES_MAX};
 use protocol_client::{Answer, Client, ClientError, Query};
 use protocol_model::{EvalStatus, Incarnation};
 use serde_json::{Value, json};
@@ -156,6 +156,7 @@ async fn one_restore_at_a_time() {
         incarnation,
         bytes,
         sha256: Digest([0; 32]),
+        client_tokens: ClientTokens::Restored,
     };
     let cluster = world.server.cluster();
     cluster

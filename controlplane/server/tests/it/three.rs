@@ -29,7 +29,12 @@ fn addresses() -> Vec<SocketAddr> {
         .collect()
 }
 
-async fn start(root: &Path, number: usize, addresses: &[SocketAddr], silence: Duration) -> Server {
+async fn start(
+    root: &Path,
+    number: usize,
+    addresses: &[SocketAddr],
+    bend: impl Fn(&mut Config),
+) -> Server {
     let directory = root.join(number.to_string());
     std::fs::create_dir_all(&directory).expect("a directory");
     let mut config = Config::dev(directory).expect("a configuration");
@@ -40,7 +45,7 @@ async fn start(root: &Path, number: usize, addresses: &[SocketAddr], silence: Du
         cert,
         key,
     };
-    config.liveness.silence = silence;
+    bend(&mut config);
     config.name = format!("server-{number}");
     config.datacenter = format!("dc-{number}");
     config.http.listen.set_port(0);
@@ -64,10 +69,15 @@ pub(crate) async fn cluster(root: &Path) -> Vec<Server> {
 
 /// The same, where nodes may be silent for so long.
 pub(crate) async fn cluster_that_hears_within(root: &Path, silence: Duration) -> Vec<Server> {
+    cluster_with(root, |config| config.liveness.silence = silence).await
+}
+
+/// Three servers that are one cluster, with their configuration bent.
+pub(crate) async fn cluster_with(root: &Path, bend: impl Fn(&mut Config)) -> Vec<Server> {
     let addresses = addresses();
     let mut servers = Vec::new();
     for number in 0..3 {
-        servers.push(start(root, number, &addresses, silence).await);
+        servers.push(start(root, number, &addresses, &bend).await);
     }
     for server in &servers {
         let mut status = server.cluster().watch_status();

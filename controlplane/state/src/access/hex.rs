@@ -9,13 +9,16 @@ pub(super) fn serialize<S: Serializer>(
     bytes: &impl AsRef<[u8]>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    let bytes = bytes.as_ref();
+    serializer.serialize_str(&text(bytes.as_ref()))
+}
+
+pub(super) fn text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
         // Writing to a text cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
-    serializer.serialize_str(&text)
+    text
 }
 
 pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>

@@ -77,12 +77,19 @@ impl RootKeyState {
     }
 }
 
+impl RootKey {
+    /// The id of the key-encryption key that wraps it, as hexadecimal text.
+    pub fn kek_id_text(&self) -> String {
+        hex::text(&self.kek_id)
+    }
+}
+
 impl fmt::Debug for RootKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RootKey")
             .field("id", &self.id)
             .field("number", &self.number)
-            .field("kek_id", &self.kek_id)
+            .field("kek_id", &self.kek_id_text())
             .field("state", &self.state)
             .field("seals", &self.seals)
             .field("create_index", &self.create_index)

@@ -71,7 +71,8 @@ fn line(f: &mut fmt::Formatter<'_>, kind: &str, names: &[String], namespace: &st
     write!(f, "] are not allowed in namespace {namespace:?}")
 }
 
-/// Jobs and allocations that keep a namespace from being deleted. At least one number is above 0.
+/// Jobs and allocations that keep a namespace from being deleted. In a refusal, at least one number
+/// is above 0.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{}", self.lines("").join("\n"))]
 pub struct NamespaceHolds {
@@ -84,6 +85,16 @@ pub struct NamespaceHolds {
 }
 
 impl NamespaceHolds {
+    /// Whether nothing keeps the namespace.
+    pub fn is_empty(&self) -> bool {
+        let Self {
+            namespace: _,
+            jobs,
+            allocs,
+        } = self;
+        *jobs == 0 && *allocs == 0
+    }
+
     /// The text of a server in `region`.
     pub fn in_region(&self, region: &str) -> String {
         let place = format!(" in regions: [{region}]");

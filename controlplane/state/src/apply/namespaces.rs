@@ -23,8 +23,8 @@ impl Tables {
         namespace.check(job).map_err(Refusal::JobDenied)
     }
 
-    /// The objects that keep a namespace from being deleted.
-    fn held_in_namespace(&self, name: &str) -> NamespaceHolds {
+    /// The objects that keep a namespace from being deleted; all numbers are 0 where there are none.
+    pub fn held_in_namespace(&self, name: &str) -> NamespaceHolds {
         let live = |job: &Job| job.status != JobStatus::Dead;
         let jobs = self.jobs_with_prefix(name, "");
         let jobs = jobs.filter(|(_, job)| live(job)).count();
@@ -76,7 +76,7 @@ impl Draft {
             }
             DeletionRule::NothingLive => {
                 let holds = self.tables.held_in_namespace(name);
-                if holds.jobs > 0 || holds.allocs > 0 {
+                if !holds.is_empty() {
                     return Err(Refusal::NamespaceHolds(holds));
                 }
             }

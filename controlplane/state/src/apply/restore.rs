@@ -21,10 +21,11 @@ use protocol_model::{Incarnation, Node, NodeId, NodeStatus};
 use sha2::{Digest as _, Sha256};
 
 use super::draft::Draft;
+use crate::access::AclTokenKind;
 use crate::applied::{Outcome, Refusal, Signal};
 use crate::checkpoint::{RESTORE_RECORDS_BYTES_MAX, Unpacked};
 use crate::record::{Digest, NodeRecord, SessionState};
-use crate::restore::{PendingRestore, RESTORE_BYTES_MAX, RESTORE_CHUNK_BYTES_MAX};
+use crate::restore::{ClientTokens, PendingRestore, RESTORE_BYTES_MAX, RESTORE_CHUNK_BYTES_MAX};
 use crate::state::State;
 use crate::tables::{Table, Tables};
 
@@ -34,6 +35,7 @@ impl Draft {
         incarnation: Incarnation,
         bytes: u64,
         sha256: Digest,
+        client_tokens: ClientTokens,
     ) -> Result<Outcome, Refusal> {
         if self.tables.cluster.incarnation == Some(incarnation) {
             return Err(Refusal::AlreadyInitialized);
@@ -55,7 +57,7 @@ impl Draft {
             }
             None => {}
         }
-        let pending = PendingRestore::new(incarnation, bytes, sha256, self.now);
+        let pending = PendingRestore::new(incarnation, bytes, sha256, client_tokens, self.now);
         self.tables.pending_restore = Some(pending);
         Ok(Outcome::Done)
     }
@@ -122,6 +124,9 @@ impl Draft {
         self.replace_by(restored.into_tables());
         self.begin_incarnation(incarnation);
         self.forget_sessions();
+        if pending.client_tokens == ClientTokens::LeftOut {
+            self.leave_client_tokens_out();
+        }
         // Rights, one-time tokens and keys are those of the checkpoint now.
         self.signal(Signal::AclChanged);
         Ok(Outcome::Done)
@@ -146,9 +151,26 @@ impl Draft {
         tables.now = self.now;
         // A restore that the saved cluster had under way is none of ours.
         tables.pending_restore = None;
+        // A value that was sealed before the restore never names a key that is made after it.
+        let numbered = &mut tables.access.root_keys_numbered;
+        *numbered = (*numbered).max(self.tables.access.root_keys_numbered);
         self.tables = tables;
         for table in Table::ALL {
             self.tables.touch(table);
+        }
+    }
+
+    fn leave_client_tokens_out(&mut self) {
+        let tokens = self.tables.acl_tokens();
+        let clients = tokens.filter(|token| token.kind == AclTokenKind::Client);
+        let accessors: Vec<String> = clients.map(|token| token.accessor_id.clone()).collect();
+        for accessor in accessors {
+            self.tables.remove_acl_token(&accessor);
+        }
+        let one_time = self.tables.one_time_tokens_by_expiry();
+        let digests: Vec<Digest> = one_time.map(|(_, digest)| digest).collect();
+        for digest in digests {
+            self.tables.remove_one_time_token(&digest);
         }
     }
 

@@ -31,15 +31,21 @@ pub struct CheckpointSummary {
     pub now: UnixNanos,
     /// Its sections in order.
     pub sections: Vec<Section>,
+    /// Its root keys, wrapped, by number: whoever restores it needs their key-encryption keys.
+    pub root_keys: Vec<RootKey>,
 }
 
 /// Reads a checkpoint to its end, checksum included, and says what is in it.
 pub fn inspect(input: impl Read) -> Result<CheckpointSummary, RestoreError> {
     let (header, mut records) = open(input, Unpacked::All)?;
     let mut meta = None;
+    let mut root_keys = Vec::new();
     while let Some((tag, row)) = records.next()? {
         if tag == Tag::Meta {
             meta = Some(parse::<MetaRow>(tag, row)?);
+        }
+        if tag == Tag::RootKey {
+            root_keys.push(parse::<RootKey>(tag, row)?);
         }
     }
     let Header {
@@ -53,6 +59,7 @@ pub fn inspect(input: impl Read) -> Result<CheckpointSummary, RestoreError> {
         index,
         now: meta.ok_or(RestoreError::NoMeta)?.now,
         sections: records.sections,
+        root_keys,
     })
 }
 

@@ -41,6 +41,7 @@ use crate::access::AclToken;
 use crate::namespace::Namespace;
 use crate::node_pool::NodePool;
 use crate::record::{Digest, SchedulerConfig, SessionEpoch};
+use crate::restore::ClientTokens;
 
 /// A command as it is written into the log.
 #[derive(Clone, PartialEq, Debug)]
@@ -76,6 +77,9 @@ pub enum Command {
         bytes: u64,
         /// SHA-256 of the whole.
         sha256: Digest,
+        /// Whether it brings client tokens back.
+        #[serde(default, skip_serializing_if = "ClientTokens::is_default")]
+        client_tokens: ClientTokens,
     },
     /// The next piece of it. A piece that came already is no news.
     #[serde(skip)]
@@ -216,7 +220,6 @@ impl Command {
         match self {
             Self::Barrier
             | Self::ClusterInit { .. }
-            | Self::RestoreBegin { .. }
             | Self::RestoreChunk { .. }
             | Self::RestoreCommit { .. }
             | Self::RestoreDrop { .. }
@@ -257,7 +260,8 @@ impl Command {
             | Self::NodePoolDelete { .. } => 2,
             // An older release would drop the new fields, and differ.
             Self::AclBootstrap { token, .. } if token.is_of_first_release() => 1,
-            Self::AclBootstrap { .. } | Self::Access(_) => ACCESS_LEVEL,
+            Self::RestoreBegin { client_tokens, .. } if client_tokens.is_default() => 1,
+            Self::AclBootstrap { .. } | Self::RestoreBegin { .. } | Self::Access(_) => ACCESS_LEVEL,
         }
     }
 }

@@ -8,7 +8,7 @@ use controlplane_state::{Command, LeaseEnd, State, invariants};
 use protocol_model::{ClientStatus, DrainSpec, Eligibility, Incarnation, JobKey, JobType};
 
 use crate::harness::{Harness, begin_of_restore, job, says};
-use crate::{access, leases, periodic, pools};
+use crate::{access, leases, namespaces, periodic, pools};
 
 fn some_state() -> Harness {
     let mut cluster = Harness::new();
@@ -75,6 +75,21 @@ fn inspecting_counts_what_is_there() {
     assert_eq!(records("nodes"), Some(2));
     assert_eq!(records("allocations"), Some(2));
     assert_eq!(records("specifications"), Some(1));
+    assert_eq!(summary.root_keys, []);
+}
+
+#[test]
+fn inspecting_names_the_keys_that_a_restore_needs() {
+    let mut cluster = some_state();
+    access::fill(&mut cluster);
+    let summary = inspect(written(&cluster).as_slice()).expect("a summary");
+    let keys: Vec<_> = cluster
+        .tables()
+        .root_keys()
+        .map(|key| (**key).clone())
+        .collect();
+    assert_eq!(summary.root_keys, keys);
+    assert_eq!(keys[0].kek_id_text(), "0707070707070707");
 }
 
 #[test]
@@ -285,6 +300,29 @@ fn a_checkpoint_is_written_as_it_was_frozen() {
     ];
     assert_eq!(counts, [2, 2, 1, 2, 3, 1, 1]);
     assert_eq!(unpacked(&written_again(&state)), unpacked(&bytes));
+}
+
+fn with_a_restricted_namespace() -> Harness {
+    let mut cluster = some_state();
+    let namespace = namespaces::restricted();
+    cluster.done(Command::NamespaceUpsert { namespace });
+    cluster
+}
+
+#[test]
+fn a_restricted_namespace_is_read_and_written_as_it_was_frozen() {
+    let bytes = frozen("v4/namespaces.bin", with_a_restricted_namespace);
+    let state = State::restore(bytes.as_slice()).expect("a state");
+    let cluster = with_a_restricted_namespace();
+    let difference = invariants::difference(cluster.tables(), state.tables());
+    assert_eq!(difference, None);
+    assert_eq!(unpacked(&written_again(&state)), unpacked(&bytes));
+    // One of the first release has no restrictions.
+    let bytes = frozen("v1/checkpoint.bin", with_a_restore_under_way);
+    let state = State::restore(bytes.as_slice()).expect("a state");
+    let namespace = state.tables().namespace("default").expect("there");
+    assert!(namespace.capabilities.is_open());
+    assert_eq!(namespace.node_pool_configuration, None);
 }
 
 /// A silent node, and one that was purged, each with one of a group that stops itself.

@@ -10,8 +10,8 @@ use controlplane_state::command::{
     NodeSynced, PlanApply, Purge,
 };
 use controlplane_state::{
-    Applied, BatchResult, Command, Digest, Outcome, SessionEpoch, Signal, Stamped, State, Tables,
-    UpdateClass, Welcome, invariants,
+    Applied, BatchResult, ClientTokens, Command, Digest, Outcome, SessionEpoch, Signal, Stamped,
+    State, Tables, UpdateClass, Welcome, invariants,
 };
 use hack_testkit::allocs;
 use protocol_model::{
@@ -361,6 +361,7 @@ pub(crate) fn begin_of_restore(incarnation: Incarnation, checkpoint: &[u8]) -> C
         incarnation,
         bytes: checkpoint.len() as u64,
         sha256: Digest(Sha256::digest(checkpoint).into()),
+        client_tokens: ClientTokens::Restored,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Namespaces: which jobs they take, judged where an entry is applied, and when they are deleted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controlplane_state::command::{
@@ -26,6 +27,30 @@ pub(crate) fn without_driver(name: &str, driver: &str) -> Namespace {
             ..NamespaceCapabilities::default()
         },
         ..Namespace::default()
+    }
+}
+
+/// A namespace with every field set.
+pub(crate) fn restricted() -> Namespace {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Namespace {
+        name: "team".to_owned(),
+        description: "a team".to_owned(),
+        meta: BTreeMap::from([("owner".to_owned(), "ops".to_owned())]),
+        capabilities: NamespaceCapabilities {
+            enabled_task_drivers: names(&["exec", "mock"]),
+            disabled_task_drivers: names(&["raw_exec"]),
+            enabled_network_modes: names(&["bridge"]),
+            disabled_network_modes: names(&["host"]),
+        },
+        node_pool_configuration: Some(NamespaceNodePools {
+            default: "batch".to_owned(),
+            allowed: Some(names(&["b*"])),
+            denied: names(&["prod"]),
+        }),
+        variables_bytes_max: 1 << 20,
+        create_index: 0,
+        modify_index: 0,
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use controlplane_state::command::{NodeSynced, Purge};
+use controlplane_state::command::{NodeSynced, Purge, RootKeyUpsert};
 use controlplane_state::{
-    Command, HelloAnswer, ItemResult, Outcome, RESTORE_BYTES_MAX, RESTORE_SILENCE, Refusal,
-    SessionEpoch, Signal, State, Table, invariants,
+    AclToken, AclTokenKind, ClientTokens, Command, HelloAnswer, ItemResult, Outcome,
+    RESTORE_BYTES_MAX, RESTORE_SILENCE, Refusal, SessionEpoch, Signal, State, Table, invariants,
 };
 use protocol_model::{ClientStatus, EvalTrigger, Incarnation, JobKey, JobType, NodeStatus};
 
+use crate::access;
 use crate::harness::{
     Harness, begin_of_restore, has_signal, job, knock, node_id, registration, says,
 };
@@ -329,6 +330,7 @@ fn a_file_that_is_too_large_is_refused_before_it_is_sent() {
         incarnation: ANOTHER,
         bytes: RESTORE_BYTES_MAX + 1,
         sha256: Default::default(),
+        client_tokens: ClientTokens::Restored,
     };
     assert!(matches!(
         cluster.apply(begin).outcome,
@@ -374,4 +376,81 @@ fn a_node_that_registered_after_the_save_registers_again() {
         Outcome::Refused(Refusal::NeedsFacts(node))
     );
     cluster.welcome(registration(3));
+}
+
+/// A cluster with everything of access control, saved, and restored so.
+fn restored_with(client_tokens: ClientTokens) -> Harness {
+    let mut cluster = Harness::new();
+    access::fill(&mut cluster);
+    let bootstrap = Command::AclBootstrap {
+        token: AclToken {
+            kind: AclTokenKind::Management,
+            policies: Vec::new(),
+            ..access::token(9)
+        },
+        reset_index: 0,
+    };
+    cluster.done(bootstrap);
+    let saved = cluster.checkpoint();
+    let Command::RestoreBegin {
+        incarnation,
+        bytes,
+        sha256,
+        ..
+    } = begin_of_restore(ANOTHER, &saved)
+    else {
+        panic!("no beginning");
+    };
+    let begin = Command::RestoreBegin {
+        incarnation,
+        bytes,
+        sha256,
+        client_tokens,
+    };
+    cluster.done(begin);
+    let offset = 0;
+    let bytes = saved.into();
+    cluster.done(Command::RestoreChunk {
+        incarnation,
+        offset,
+        bytes,
+    });
+    cluster.done(Command::RestoreCommit { incarnation });
+    cluster
+}
+
+#[test]
+fn a_restore_without_client_tokens_brings_back_no_revoked_one() {
+    let left = |cluster: &Harness| {
+        let tokens = cluster.tables().acl_tokens();
+        let accessors = tokens.map(|token| token.accessor_id.clone());
+        let one_time = cluster.tables().one_time_tokens_by_expiry();
+        (accessors.collect::<Vec<_>>(), one_time.count())
+    };
+    let whole = restored_with(ClientTokens::Restored);
+    let all = ["accessor-1", "accessor-2", "accessor-9"].map(str::to_owned);
+    assert_eq!(left(&whole), (all.to_vec(), 1));
+    let without = restored_with(ClientTokens::LeftOut);
+    assert_eq!(left(&without), (vec!["accessor-9".to_owned()], 0));
+    let roles = without.tables().acl_roles();
+    assert_eq!(roles.count(), 1, "nothing else is left out");
+}
+
+#[test]
+fn no_number_of_a_root_key_means_another_one_after_a_restore() {
+    let mut cluster = Harness::new();
+    let saved = cluster.checkpoint();
+    let upsert = |number| {
+        let key = access::root_key(number);
+        Command::from(RootKeyUpsert {
+            key,
+            replaces: None,
+        })
+    };
+    cluster.done(upsert(1));
+    cluster.restore(&saved, ANOTHER, 1000);
+    assert!(cluster.tables().active_root_key().is_none());
+    cluster.done(upsert(2));
+    let key = cluster.tables().active_root_key().expect("a key");
+    assert_eq!(key.number, 2);
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `exp`, `nbf`, `iat` | one of them must be there; each is a number of seconds |
 //! | no `exp` | it is the later one of `nbf` and `iat`, plus the expiration leeway |
-//! | no `nbf` | it is `iat`, else `exp` minus the not-before leeway |
+//! | no `nbf` | it is `iat`, else `exp` minus the not-before leeway where one is set, else none |
 //! | all three | compared with `now`, the leeway for clocks added in the token's favour |
 //! | `iss`, `aud` | one of the bound ones, where any is bound |
 
@@ -13,7 +13,8 @@ use std::time::Duration;
 use protocol_model::{AuthMethodConfig, UnixNanos, format_rfc3339};
 use serde_json::{Map, Value};
 
-/// The leeway of a derived `exp` or `nbf` where the configuration has 0.
+/// The leeway of a derived `exp` where the configuration has 0. Ours: `nbf` is not derived then. A
+/// token with `exp` alone is valid until then, where Nomad refuses it up to 150 s before.
 const DERIVED_LEEWAY: Duration = Duration::from_secs(150);
 /// The leeway for clocks that differ where the configuration has 0.
 const CLOCK_LEEWAY: Duration = Duration::from_secs(60);
@@ -27,8 +28,8 @@ pub struct ClaimRules {
     pub audiences: Vec<String>,
     /// See the table.
     pub expiration_leeway: Duration,
-    /// See the table.
-    pub not_before_leeway: Duration,
+    /// See the table; `None` = a token with `exp` alone is valid from the start.
+    pub not_before_leeway: Option<Duration>,
     /// See the table.
     pub clock_leeway: Duration,
 }
@@ -76,7 +77,8 @@ impl ClaimRules {
             issuers: config.bound_issuer.clone(),
             audiences: config.bound_audiences.clone(),
             expiration_leeway: config.expiration_leeway.or(DERIVED_LEEWAY),
-            not_before_leeway: config.not_before_leeway.or(DERIVED_LEEWAY),
+            not_before_leeway: (config.not_before_leeway.0 != 0)
+                .then(|| config.not_before_leeway.or(Duration::ZERO)),
             clock_leeway: config.clock_skew_leeway.or(CLOCK_LEEWAY),
         }
     }
@@ -101,15 +103,16 @@ impl ClaimRules {
             (None, Some(start)) => start.saturating_add(self.expiration_leeway),
             (None, None) => return Err(ClaimError::NoTime),
         };
-        let begins_at = begins.or(issued).unwrap_or_else(|| {
-            let leeway = i64::try_from(self.not_before_leeway.as_nanos()).unwrap_or(i64::MAX);
+        let derived = self.not_before_leeway.map(|leeway| {
+            let leeway = i64::try_from(leeway.as_nanos()).unwrap_or(i64::MAX);
             UnixNanos(expires_at.0.saturating_sub(leeway))
         });
+        let begins_at = begins.or(issued).or(derived);
         let in_favour = now.saturating_add(self.clock_leeway);
         if expires_at.saturating_add(self.clock_leeway) <= now {
             return Err(ClaimError::Expired(format_rfc3339(expires_at)));
         }
-        if in_favour < begins_at {
+        if let Some(begins_at) = begins_at.filter(|begins_at| in_favour < *begins_at) {
             return Err(ClaimError::TooEarly(format_rfc3339(begins_at)));
         }
         match issued {

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use protocol_access::{
-    Acl, Capability, HostVolumeCapability, Level, NodePoolCapability, OperatorCapability,
-    PluginCapability, Policy, SentinelCapability, VariableCapability,
+    Acl, Capability, HostVolumeCapability, Level, NamespaceCapability, NodePoolCapability,
+    OperatorCapability, PluginCapability, Policy, SentinelCapability, VariableCapability,
 };
 
 const NAMESPACES: &[&str] = &[
@@ -114,4 +114,28 @@ fn hcl_and_json_give_equal_rights() {
             assert_eq!(answers(&acl), expected, "{name}");
         }
     }
+}
+
+#[test]
+fn page_of_policies_names_every_capability_and_its_example_is_one() {
+    let page = include_str!("../../../../docs/policies.md");
+    let examples: Vec<_> = page.split("```hcl\n").skip(1).collect();
+    assert!(!examples.is_empty());
+    for example in examples {
+        let text = example.split("```").next().unwrap_or_default();
+        compiled("docs/policies.md", text);
+    }
+    fn check<C: Capability>(page: &str) {
+        for capability in C::ALL {
+            let name = capability.name();
+            assert!(page.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+    check::<NamespaceCapability>(page);
+    check::<VariableCapability>(page);
+    check::<NodePoolCapability>(page);
+    check::<HostVolumeCapability>(page);
+    check::<OperatorCapability>(page);
+    check::<PluginCapability>(page);
+    check::<SentinelCapability>(page);
 }

@@ -4,6 +4,7 @@ mod budgets;
 mod capabilities;
 mod corpus;
 mod errors;
+mod hostile;
 mod login;
 mod rights;
 

@@ -64,7 +64,8 @@ pub struct AuthMethodConfig {
     pub signing_algs: Vec<String>,
     /// Leeway for a token whose `exp` is derived; 0 = 150 s, negative = none.
     pub expiration_leeway: Leeway,
-    /// Leeway for a token whose `nbf` is derived; 0 = 150 s, negative = none.
+    /// How long before `exp` a token with neither `nbf` nor `iat` is valid; 0 = from the start,
+    /// negative = none.
     pub not_before_leeway: Leeway,
     /// Leeway for clocks that differ; 0 = 60 s, negative = none.
     pub clock_skew_leeway: Leeway,

@@ -64,7 +64,7 @@ const ADDRESSES: [Row; 7] = [
     ),
 ];
 
-const SECURITY: [Row; 8] = [
+const SECURITY: [Row; 10] = [
     (
         "tls.ca_file",
         "tls {\n ca_file = \"/7\"\n cert_file = \"/cert\"\n key_file = \"/key\"\n}",
@@ -92,6 +92,16 @@ const SECURITY: [Row; 8] = [
         |it| it.http.tls == HttpTls::Mutual,
     ),
     ("acl.enabled", "acl { enabled = true }", |it| it.acl_enabled),
+    (
+        "acl.token_min_expiration_ttl",
+        "acl { token_min_expiration_ttl = \"7m\" }",
+        |it| it.token_lifetimes.min.as_secs() == 420,
+    ),
+    (
+        "acl.token_max_expiration_ttl",
+        "acl { token_max_expiration_ttl = \"7h\" }",
+        |it| it.token_lifetimes.max.as_secs() == 25_200,
+    ),
     (
         "server.node_join_token",
         "server { node_join_token = \"t7\" }",
@@ -331,6 +341,10 @@ fn a_value_that_could_have_no_effect_is_refused_by_its_key() {
         (
             "http.response_headers",
             "http { response_headers = { a = \"b\\nc\" } }",
+        ),
+        (
+            "acl.token_max_expiration_ttl",
+            "acl { token_max_expiration_ttl = \"30s\" }",
         ),
         (
             "tls.verify_https_client",

@@ -144,6 +144,8 @@ impl Tables {
     /// Puts a one-time token in place of the one that its access token has.
     pub(crate) fn put_one_time_token(&mut self, token: OneTimeToken) {
         self.touch(Table::OneTimeTokens);
+        // No command repeats a digest; a checkpoint that somebody made may.
+        self.remove_one_time_token(&token.digest);
         let before = self.access.one_time_by_accessor.get(&token.accessor_id);
         if let Some(before) = before.copied() {
             self.remove_one_time_token(&before);

@@ -1,6 +1,12 @@
 //! Random changes of access control: many of them are refused.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
+
+use controlplane_state::codec::{decode, encode};
+use controlplane_state::command::AccessCommand;
+use controlplane_state::{State, invariants};
+use proptest::prelude::*;
 
 use super::*;
 
@@ -113,5 +119,51 @@ fn logins(kind: u8, how: u16) -> Command {
             let key = root_key(u128::from(how % 4));
             RootKeyUpsert { key, replaces }.into()
         }
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_changes_keep_the_invariants_and_use_nothing_twice(
+        steps in prop::collection::vec((any::<u8>(), any::<u16>()), 1..120)
+    ) {
+        let mut cluster = filled();
+        let mut live = BTreeSet::from([Digest([1; 32])]);
+        let half = cluster.log.len() + steps.len() / 2;
+        let mut restored = None;
+        for (number, how) in steps {
+            if cluster.log.len() == half {
+                let state = State::restore(cluster.checkpoint().as_slice());
+                restored = Some(state.expect("a state"));
+            }
+            let command = some_command(number, how);
+            // The harness checks all invariants, and that a refusal changes nothing.
+            let applied = cluster.apply(command.clone());
+            let outcome = &applied.outcome;
+            if let Command::Access(AccessCommand::OneTimeTokens(change)) = command {
+                match (change, outcome) {
+                    (OneTimeTokens::Make { digest, .. }, Outcome::Done) => {
+                        live.insert(digest);
+                    }
+                    (
+                        OneTimeTokens::Exchange { digest },
+                        Outcome::OneTimeTokenExchanged { .. },
+                    ) => prop_assert!(live.remove(&digest), "used twice"),
+                    _ => {}
+                }
+            }
+            if let (Some(restored), Some((index, stamped))) = (&mut restored, cluster.log.last()) {
+                prop_assert_eq!(restored.apply(*index, stamped.clone()), applied);
+            }
+        }
+        if let Some(restored) = restored {
+            prop_assert_eq!(invariants::difference(cluster.tables(), restored.tables()), None);
+        }
+        let mut replica = State::new();
+        for (index, stamped) in &cluster.log {
+            let bytes = encode(stamped).expect("bytes");
+            replica.apply(*index, decode(&bytes).expect("the command"));
+        }
+        prop_assert_eq!(invariants::difference(cluster.tables(), replica.tables()), None);
     }
 }

@@ -1,5 +1,7 @@
 //! One command of each kind, every field set.
 
+use controlplane_state::ClientTokens;
+
 use super::*;
 
 fn report() -> AllocReport {
@@ -316,6 +318,13 @@ fn restore_commands() -> Vec<(&'static str, Command)> {
         incarnation,
         bytes: 10,
         sha256: Digest([4; 32]),
+        client_tokens: ClientTokens::Restored,
+    };
+    let without_tokens = Command::RestoreBegin {
+        incarnation,
+        bytes: 10,
+        sha256: Digest([4; 32]),
+        client_tokens: ClientTokens::LeftOut,
     };
     let chunk = Command::RestoreChunk {
         incarnation,
@@ -324,6 +333,7 @@ fn restore_commands() -> Vec<(&'static str, Command)> {
     };
     vec![
         ("restore_begin", begin),
+        ("restore_begin_without_tokens", without_tokens),
         ("restore_chunk", chunk),
         ("restore_commit", Command::RestoreCommit { incarnation }),
         ("restore_drop", Command::RestoreDrop { incarnation }),

@@ -1,7 +1,9 @@
 //! From the tree of a document to its rules.
 
-use std::collections::BTreeSet;
+mod faults;
+mod fields;
 
+use self::fields::{blocks, is_empty_text};
 use super::error::{Problems, Span, quoted};
 use super::rules::{NamespaceRule, OperatorRule, Policy, Rule};
 use super::syntax::{Item, Value};
@@ -13,9 +15,6 @@ use crate::names::has_only;
 
 /// Most rules of one document: named blocks, paths, and blocks without a name.
 pub const RULES_MAX: usize = 1024;
-
-/// Longest pattern of a variable's path, in bytes: twice a path, which leaves room for stars.
-const PATH_BYTES_MAX: usize = 256;
 
 /// Whether unknown keys, levels, names and capabilities are errors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,24 +163,6 @@ impl Decoder<'_> {
         rules
     }
 
-    fn check_path(&mut self, block: &Named<'_>, place: &str) {
-        let path = quoted(block.name);
-        let fault = if block.name.is_empty() {
-            "cannot be empty".to_owned()
-        } else if block.name.starts_with('/') {
-            "cannot start with a leading '/'".to_owned()
-        } else if block.name.len() > PATH_BYTES_MAX {
-            let length = block.name.len();
-            format!("has {length} bytes, at most {PATH_BYTES_MAX} are allowed")
-        } else if block.name.contains(char::is_control) {
-            "cannot contain control characters".to_owned()
-        } else {
-            return;
-        };
-        let message = format!("Invalid variable path \"{path}\"{place}: {fault}");
-        self.invalid(block.span, message);
-    }
-
     /// A named block with a level, capabilities, or both.
     fn rule<C: Capability>(&mut self, block: &Named<'_>, kind: &str, is_name: bool) -> Rule<C> {
         self.check_name(block, kind, is_name);
@@ -263,205 +244,4 @@ impl Decoder<'_> {
             }
         }
     }
-
-    /// The word of a `policy = ".."`, as a rule of read, write and deny.
-    fn level_rule(&mut self, item: &Item, kind: &str) -> Option<LevelRule> {
-        let word = self.text(item)?;
-        let rule = LevelRule::parse(word);
-        if rule.is_none() {
-            self.bad_level(item, kind, word, "read, write, deny");
-        }
-        rule
-    }
-
-    /// The capabilities that a `policy = ".."` stands for.
-    fn level<C: Capability>(&mut self, item: &Item, kind: &str) -> CapabilitySet<C> {
-        let Some(word) = self.text(item) else {
-            return CapabilitySet::EMPTY;
-        };
-        CapabilitySet::of_level(word).unwrap_or_else(|| {
-            let words: Vec<_> = C::LEVELS.iter().map(|(word, _)| *word).collect();
-            self.bad_level(item, kind, word, &words.join(", "));
-            CapabilitySet::EMPTY
-        })
-    }
-
-    fn bad_level(&mut self, item: &Item, kind: &str, word: &str, known: &str) {
-        let word = quoted(word);
-        let message = format!("Invalid {kind} policy: \"{word}\"; it is one of {known}");
-        self.invalid(item.value.span(), message);
-    }
-
-    fn no_level(&mut self, block: &Item) {
-        let kind = &block.key;
-        let message = format!("Invalid {kind} policy: the block has no `policy`");
-        self.missing(&block.span, message);
-    }
-
-    /// The capabilities of a list, or of one text.
-    fn capabilities<C: Capability>(
-        &mut self,
-        item: &Item,
-        kind: &str,
-        place: &str,
-    ) -> CapabilitySet<C> {
-        let values = match &item.value {
-            Value::List(values, _) => values.as_slice(),
-            single => std::slice::from_ref(single),
-        };
-        let mut set = CapabilitySet::EMPTY;
-        for value in values {
-            let Value::Text(name, span) = value else {
-                let wanted = "takes a list of texts: capabilities = [\"..\"]";
-                self.wrong_type(item, value.span(), wanted);
-                continue;
-            };
-            match C::parse(name) {
-                Some(capability) => set.insert(capability),
-                None => {
-                    let shown = quoted(name);
-                    let hint = hint::<C>(name);
-                    let message = format!("Invalid {kind} capability '{shown}'{place}{hint}");
-                    self.invalid(span, message);
-                }
-            }
-        }
-        set
-    }
-
-    fn text<'i>(&mut self, item: &'i Item) -> Option<&'i str> {
-        if let Value::Text(text, _) = &item.value {
-            return Some(text);
-        }
-        self.wrong_type(item, item.value.span(), "takes a text in quotes");
-        None
-    }
-
-    /// The named blocks below a key: `key "NAME" { .. }`, or an object of objects.
-    fn named<'i>(&mut self, item: &'i Item) -> Vec<Named<'i>> {
-        let mut named = Vec::new();
-        for body in self.bodies(item) {
-            for inner in body {
-                let Some(bodies) = blocks(&inner.value) else {
-                    let key = quoted(&item.key);
-                    let kind = key.replace('_', " ");
-                    let message = format!(
-                        "Invalid {kind} name: the block has none; write {key} \"NAME\" {{ .. }}"
-                    );
-                    self.problems.report(&inner.span, message);
-                    continue;
-                };
-                for body in bodies {
-                    self.count(&inner.span);
-                    named.push(Named {
-                        name: &inner.key,
-                        span: &inner.span,
-                        body,
-                    });
-                }
-            }
-        }
-        named
-    }
-
-    fn bodies<'i>(&mut self, item: &'i Item) -> Vec<&'i [Item]> {
-        blocks(&item.value).unwrap_or_else(|| {
-            self.wrong_type(item, item.value.span(), "takes a block in braces");
-            Vec::new()
-        })
-    }
-
-    /// The items of a body, all of them; a second one of a key that is not `repeated` is an error.
-    /// A lenient reader unites them, so that no `deny` is lost.
-    fn items<'i>(&mut self, body: &'i [Item], repeated: &[&str]) -> &'i [Item] {
-        let mut seen = BTreeSet::new();
-        for item in body {
-            let key = item.key.as_str();
-            if !seen.insert(key) && !repeated.contains(&key) {
-                self.bad_key(item, "it is already there; join both");
-            }
-        }
-        body
-    }
-
-    fn unknown(&mut self, item: &Item) {
-        self.bad_key(item, "there is no such key here");
-    }
-
-    fn bad_key(&mut self, item: &Item, why: &str) {
-        let key = quoted(&item.key);
-        let message = format!("Invalid or duplicate policy keys: {key}; {why}");
-        self.invalid(&item.span, message);
-    }
-
-    fn check_name(&mut self, block: &Named<'_>, kind: &str, is_name: bool) {
-        if !is_name {
-            let name = quoted(block.name);
-            let also = if kind == "namespace" { "" } else { ", `_`" };
-            let message = format!(
-                "Invalid {kind} name: \"{name}\"; it has 1 to 128 letters, digits, `-`{also} and `*`"
-            );
-            self.invalid(block.span, message);
-        }
-    }
-
-    fn count(&mut self, span: &Span) {
-        self.rules += 1;
-        if self.rules == RULES_MAX + 1 {
-            let message = format!("more than {RULES_MAX} rules; split the policy");
-            self.problems.failed(span, message);
-        }
-    }
-
-    /// An error for writers; a reader of stored documents passes over it.
-    fn invalid(&mut self, span: &Span, message: String) {
-        if self.mode == Mode::Strict {
-            self.problems.report(span, message);
-        }
-    }
-
-    fn missing(&mut self, span: &Span, message: String) {
-        if self.is_complete {
-            self.invalid(span, message);
-        }
-    }
-
-    fn wrong_type(&mut self, item: &Item, span: &Span, wanted: &str) {
-        let key = quoted(&item.key);
-        self.problems.failed(span, format!("`{key}` {wanted}"));
-    }
-}
-
-/// In named blocks an empty level is none, as in Nomad.
-fn is_empty_text(item: &Item) -> bool {
-    matches!(&item.value, Value::Text(text, _) if text.is_empty())
-}
-
-/// The blocks of a value: an object, or the objects of a list.
-fn blocks(value: &Value) -> Option<Vec<&[Item]>> {
-    match value {
-        Value::Object(items, _) => Some(vec![items.as_slice()]),
-        Value::List(values, _) => {
-            let bodies = values.iter().map(|value| match value {
-                Value::Object(items, _) => Some(items.as_slice()),
-                _ => None,
-            });
-            bodies.collect()
-        }
-        _ => None,
-    }
-}
-
-/// The capability that was probably meant, or all there are if they are few.
-fn hint<C: Capability>(name: &str) -> String {
-    const LISTED_MAX: usize = 8;
-    let alike = name.to_ascii_lowercase().replace('_', "-");
-    if let Some(meant) = C::parse(&alike) {
-        return format!("; did you mean \"{}\"?", meant.name());
-    }
-    if C::ALL.len() > LISTED_MAX {
-        return String::new();
-    }
-    let names: Vec<_> = C::ALL.iter().map(|capability| capability.name()).collect();
-    format!("; it is one of {}", names.join(", "))
 }

@@ -1,0 +1,5 @@
+//! Logins against a provider on loopback, honest and hostile.
+
+mod honest;
+mod hostile;
+mod setup;
