@@ -18,6 +18,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .compile_fds(log)?;
     let descriptors = protox::compile(&files[..4], ["proto"])?;
     prost_build::Config::new()
+        // `secrets` has theirs.
+        .skip_debug([".drover.wire.v1.KekReply", ".drover.wire.v1.KekStore"])
         .bytes(["."])
         .btree_map(["."])
         .enable_type_names()

@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    acl, alloc, cluster, deployment, eval, job, namespace, node, operator, scaling, status, tls,
+    acl, alloc, cluster, deployment, eval, job, login, namespace, node, operator, scaling, status,
+    tls,
 };
 use crate::failure::{Exit, Failure};
 use crate::session::{GlobalFlags, Session};
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     /// Access control: policies, tokens, roles, logins
     #[command(subcommand)]
     Acl(acl::AclCommand),
+    /// Log in with an identity provider: prints an access token
+    Login(login::Login),
     /// The cluster's housekeeping
     #[command(subcommand)]
     System(cluster::SystemCommand),
@@ -79,6 +82,7 @@ impl Command {
             Self::Server(command) => command.run(session).await,
             Self::Operator(command) => command.run(session).await,
             Self::Acl(command) => command.run(session).await,
+            Self::Login(command) => command.run(session).await,
             Self::System(command) => command.run(session).await,
             Self::Status(command) => command.run(session).await,
             Self::Ui => Err(Failure::usage_hint(

@@ -1,7 +1,5 @@
 //! Why something cannot be sealed or opened.
 
-use uuid::Uuid;
-
 use crate::kek::KekId;
 use crate::sealed::SEAL_BYTES_MAX;
 
@@ -23,7 +21,7 @@ pub enum KeyringError {
         /// The KEK.
         kek: KekId,
         /// The root key.
-        key: Uuid,
+        key: u32,
     },
     /// The cluster has no root key: its first leader makes one, once every server is new enough.
     #[error("the keyring is not available on this server: the cluster has no root key yet")]
@@ -32,13 +30,13 @@ pub enum KeyringError {
     #[error("root key {key}, which a value is sealed with, is not in the keyring")]
     UnknownKey {
         /// The root key.
-        key: Uuid,
+        key: u32,
     },
     /// The value was changed, or belongs to another place.
     #[error("a value sealed with root key {key} does not open: it was changed or moved")]
     Damaged {
         /// The root key.
-        key: Uuid,
+        key: u32,
     },
     /// The value is too large.
     #[error("{bytes} bytes are too many to be sealed: at most {SEAL_BYTES_MAX} are")]

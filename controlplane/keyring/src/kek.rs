@@ -33,6 +33,12 @@ impl KekId {
     }
 }
 
+impl From<[u8; Self::BYTES]> for KekId {
+    fn from(id: [u8; Self::BYTES]) -> Self {
+        Self(id)
+    }
+}
+
 impl fmt::Display for KekId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

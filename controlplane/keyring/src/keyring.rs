@@ -6,15 +6,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad};
+use controlplane_state::{Sealed, Snapshot};
 use parking_lot::RwLock;
-use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use crate::error::KeyringError;
 use crate::kek::{Kek, KekId};
 use crate::purpose::Purpose;
 use crate::root_key::RootKey;
-use crate::sealed::{Nonce, SEAL_BYTES_MAX, Sealed};
+use crate::sealed::{Nonce, SEAL_BYTES_MAX};
 use crate::wrapped::WrappedRootKey;
 
 /// The root keys of the state, as one entry of the log left them.
@@ -23,7 +23,23 @@ pub struct RootKeys {
     /// All of them, wrapped.
     pub wrapped: Vec<WrappedRootKey>,
     /// The one that seals; `None` where there is none yet.
-    pub active: Option<Uuid>,
+    pub active: Option<u32>,
+}
+
+impl RootKeys {
+    /// Those of a state.
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let wrapped = snapshot.root_keys().map(|key| WrappedRootKey {
+            number: key.number,
+            id: key.id,
+            kek: KekId::from(key.kek_id),
+            bytes: key.wrapped.clone(),
+        });
+        Self {
+            wrapped: wrapped.collect(),
+            active: snapshot.active_root_key().map(|key| key.number),
+        }
+    }
 }
 
 /// See the top of this file.
@@ -35,8 +51,8 @@ pub struct Keyring {
 #[derive(Default)]
 struct Inner {
     keks: BTreeMap<KekId, Kek>,
-    active: Option<Uuid>,
-    keys: BTreeMap<Uuid, Slot>,
+    active: Option<u32>,
+    keys: BTreeMap<u32, Slot>,
 }
 
 /// A root key of the state.
@@ -63,7 +79,7 @@ impl Keyring {
         let mut inner = self.inner.write();
         let mut before = std::mem::take(&mut inner.keys);
         for wrapped in keys.wrapped {
-            let slot = match before.remove(&wrapped.key) {
+            let slot = match before.remove(&wrapped.number) {
                 Some(slot) if slot.wrapped == wrapped && slot.opened.is_ok() => slot,
                 _ => {
                     let missing = KeyringError::Missing { kek: wrapped.kek };
@@ -75,7 +91,7 @@ impl Keyring {
                     }
                 }
             };
-            inner.keys.insert(slot.wrapped.key, slot);
+            inner.keys.insert(slot.wrapped.number, slot);
         }
         inner.active = keys.active;
     }
@@ -144,11 +160,12 @@ impl Keyring {
         usable.and_then(|id| self.root_key(id)).err()
     }
 
-    /// The id of the root key that seals, and of the KEK that wraps it; `None` before the first.
-    pub fn active(&self) -> Option<(Uuid, KekId)> {
+    /// The number of the root key that seals, and the id of the KEK that wraps it; `None` before
+    /// the first.
+    pub fn active(&self) -> Option<(u32, KekId)> {
         let inner = self.inner.read();
         let slot = inner.active.and_then(|id| inner.keys.get(&id))?;
-        Some((slot.wrapped.key, slot.wrapped.kek))
+        Some((slot.wrapped.number, slot.wrapped.kek))
     }
 
     /// The KEKs that root keys of the state need and this server lacks.
@@ -168,7 +185,7 @@ impl Keyring {
         self.inner.read().keks.get(&id).cloned()
     }
 
-    fn root_key(&self, id: Uuid) -> Result<Arc<RootKey>, KeyringError> {
+    fn root_key(&self, id: u32) -> Result<Arc<RootKey>, KeyringError> {
         let inner = self.inner.read();
         let slot = inner.keys.get(&id);
         let slot = slot.ok_or(KeyringError::UnknownKey { key: id })?;

@@ -19,6 +19,7 @@
 
 mod error;
 mod files;
+mod first_key;
 mod kek;
 mod kek_file;
 mod keyring;
@@ -27,12 +28,16 @@ mod root_key;
 mod sealed;
 mod wrapped;
 
+pub use controlplane_state::Sealed;
 pub use error::KeyringError;
 pub use files::{FileKeks, KekFileError, KekStore, LoadedKeks, MemoryKeks};
+pub use first_key::{FirstKey, FirstKeyStep};
 pub use kek::{Kek, KekId};
 pub use kek_file::{KEK_FILE_BYTES_MAX, KekTextError};
 pub use keyring::{Keyring, RootKeys};
 pub use purpose::Purpose;
 pub use root_key::{PublicHalves, RootKey, RootKeyError};
-pub use sealed::{Nonce, SEAL_BYTES_MAX, Sealed, SealedError, fresh_nonce};
+pub use sealed::{
+    Nonce, SEAL_BYTES_MAX, SealedError, fresh_nonce, sealed_from_bytes, sealed_to_bytes,
+};
 pub use wrapped::WrappedRootKey;

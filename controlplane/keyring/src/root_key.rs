@@ -112,9 +112,9 @@ impl RootKey {
         Self::from_parts(Zeroizing::new(*seed), pkcs8)
     }
 
-    /// The seed, then the PKCS#8 document. `room` bytes may be added without a copy.
-    pub(crate) fn reveal(&self, room: usize) -> Zeroizing<Vec<u8>> {
-        let bytes = SEED_BYTES + self.pkcs8.len() + room;
+    /// The seed, then the PKCS#8 document.
+    pub(crate) fn reveal(&self) -> Zeroizing<Vec<u8>> {
+        let bytes = SEED_BYTES + self.pkcs8.len();
         let mut material = Zeroizing::new(Vec::with_capacity(bytes));
         material.extend_from_slice(&*self.seed);
         material.extend_from_slice(&self.pkcs8);

@@ -1,6 +1,6 @@
 //! Root keys as the log has them: wrapped by a KEK.
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad};
+use aws_lc_rs::aead::Aad;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
@@ -18,31 +18,27 @@ const AAD_BYTES: usize = AAD.len() + 16 + KekId::BYTES;
 /// A root key that only the holder of a KEK can read. Nothing in it is secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WrappedRootKey {
-    /// The root key's id.
-    pub key: Uuid,
+    /// Its number, by which sealed values name it.
+    pub number: u32,
+    /// Its id.
+    pub id: Uuid,
     /// The KEK that wraps it.
     pub kek: KekId,
-    /// The nonce that it was wrapped with.
-    pub nonce: Nonce,
-    /// AES-256-GCM of the seed (32 bytes) and the PKCS#8 document, and its tag of 16 bytes.
+    /// The nonce (12 bytes), then AES-256-GCM of the seed (32 bytes) and the PKCS#8 document, then
+    /// the tag (16 bytes).
     pub bytes: Vec<u8>,
 }
 
 impl RootKey {
-    /// Wraps it as the root key of id `key`.
-    pub fn wrap(&self, key: Uuid, kek: &Kek, nonce: Nonce) -> WrappedRootKey {
-        // The material is sealed in place: no copy of the material is left behind.
-        let mut bytes = self.reveal(AES_256_GCM.tag_len());
-        let aad = Aad::from(aad(key, kek.id()));
-        aead_key(kek.reveal())
-            .seal_in_place_append_tag((&nonce).into(), aad, &mut *bytes)
+    /// Wraps it as the root key of this id. Answers [`WrappedRootKey::bytes`].
+    pub fn wrap(&self, id: Uuid, kek: &Kek, nonce: Nonce) -> Vec<u8> {
+        // The material is sealed in place: no copy of it is left behind.
+        let mut material = self.reveal();
+        let aad = Aad::from(aad(id, kek.id()));
+        let tag = aead_key(kek.reveal())
+            .seal_in_place_separate_tag((&nonce).into(), aad, &mut material)
             .expect("a root key is shorter than AES-256-GCM's limit");
-        WrappedRootKey {
-            key,
-            kek: kek.id(),
-            nonce,
-            bytes: std::mem::take(&mut *bytes),
-        }
+        [&nonce, material.as_slice(), tag.as_ref()].concat()
     }
 }
 
@@ -51,24 +47,27 @@ impl WrappedRootKey {
     ///
     /// # Errors
     /// [`KeyringError::Missing`] where another KEK wraps it, [`KeyringError::Unusable`] where this
-    /// one does not open it or what it opens is no root key.
+    /// one does not open it or the content is no root key.
     pub fn unwrap_with(&self, kek: &Kek) -> Result<RootKey, KeyringError> {
         let Self {
-            key,
-            kek: id,
-            nonce,
+            number,
+            id,
+            kek: wrapping,
             bytes,
         } = self;
-        let (key, id) = (*key, *id);
-        if kek.id() != id {
-            return Err(KeyringError::Missing { kek: id });
+        if kek.id() != *wrapping {
+            return Err(KeyringError::Missing { kek: *wrapping });
         }
-        let unusable = KeyringError::Unusable { kek: id, key };
-        if bytes.len() > WRAPPED_BYTES_MAX {
-            return Err(unusable);
-        }
-        let mut material = Zeroizing::new(bytes.clone());
-        let aad = Aad::from(aad(key, id));
+        let unusable = KeyringError::Unusable {
+            kek: *wrapping,
+            key: *number,
+        };
+        let (nonce, sealed) = match bytes.split_first_chunk::<{ size_of::<Nonce>() }>() {
+            Some(parts) if bytes.len() <= WRAPPED_BYTES_MAX => parts,
+            _ => return Err(unusable),
+        };
+        let mut material = Zeroizing::new(sealed.to_vec());
+        let aad = Aad::from(aad(*id, *wrapping));
         let opened = aead_key(kek.reveal()).open_in_place(nonce.into(), aad, &mut material);
         match opened {
             Ok(material) => RootKey::from_material(material).map_err(|_| unusable),

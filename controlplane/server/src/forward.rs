@@ -1,5 +1,6 @@
 //! What other servers ask of this one: to propose, to take a liveness report, to relay a call, to
-//! tell volatile detail, to say which release it is, to change the log's members.
+//! tell volatile detail, to say which release it is, to change the log's members, to hand out and
+//! keep KEKs.
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use tokio::time::Instant;
 use crate::cluster::{Cluster, SERVER_FRAME_BYTES_MAX, merged_reply};
 use crate::gateway::Gateway;
 use crate::gateway::liveness::{self, HeardReport};
+use crate::keyring::KekService;
 use crate::{membership, versions};
 
 /// Allocations that one question may name.
@@ -28,22 +30,24 @@ const DETAIL_ALLOCS_MAX: usize = 4096;
 pub struct Forward {
     cluster: Cluster,
     gateway: Arc<Gateway>,
+    keks: KekService,
     heard: mpsc::Sender<HeardReport>,
     datacenter: String,
 }
 
 impl Forward {
-    /// Answers for `cluster` and `gateway`; liveness reports go to `heard`, the leader's loop.
-    /// `datacenter` is where the server says that it is.
-    pub fn new(
+    /// Answers for `cluster`, `gateway` and `keks`; liveness reports go to `heard`, the leader's
+    /// loop. `datacenter` is where the server says that it is.
+    pub(crate) fn new(
         cluster: Cluster,
-        gateway: Arc<Gateway>,
+        (gateway, keks): (Arc<Gateway>, KekService),
         heard: mpsc::Sender<HeardReport>,
         datacenter: String,
     ) -> Self {
         Self {
             cluster,
             gateway,
+            keks,
             heard,
             datacenter,
         }
@@ -139,6 +143,9 @@ impl Forward {
                 let v1::AboutRequest {} = parse(frame)?;
                 reply(writer, &versions::own(&self.datacenter)).await
             }
+            v1::KekRequest::KIND | v1::KekStore::KIND => {
+                reply(writer, &self.keks(frame).await?).await
+            }
             v1::MembershipRequest::KIND => {
                 let request: v1::MembershipRequest = parse(frame)?;
                 reply(writer, &membership::serve(&self.cluster, request).await?).await
@@ -166,6 +173,15 @@ impl Forward {
                 Ok(()) => self.cluster.propose_here(command).await,
             },
         }
+    }
+
+    async fn keks(&self, frame: Frame) -> Result<v1::KekReply, String> {
+        if frame.kind == v1::KekStore::KIND {
+            let request = parse(frame)?;
+            return Ok(self.keks.serve_store(&self.cluster, &request).await);
+        }
+        let request = parse(frame)?;
+        Ok(self.keks.serve_request(&self.cluster, &request))
     }
 
     fn detail(&self, request: &v1::DetailRequest) -> v1::DetailReply {

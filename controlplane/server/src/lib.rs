@@ -9,12 +9,14 @@
 //!   threads; the plan queue.
 //! - [`gateway`]: sessions with nodes, watches, updates, liveness, calls.
 //! - [`forward`]: what other servers ask of this one.
+//! - `keyring`: KEKs and unwrapped root keys, kept up with the state and the other servers.
 //! - [`login`]: tokens for credentials of identity providers.
 //! - [`http`]: the API. [`config`]: what a server is built from. [`certificates`]: what it shows.
 //!
 //! Tasks: the accept loop (and one per connection and stream), the liveness reporter, the update
-//! coalescer, the leader's loop, the HTTP accept loop, those that look at the certificate, the
-//! others' releases and our membership; the end of any of these is the end of the server (`loops`).
+//! coalescer, the leader's loop, the keyring, the HTTP accept loop, those that look at the
+//! certificate, the others' releases and our membership; the end of any of these is the end of the
+//! server (`loops`).
 //! Threads: the schedulers, while leading.
 
 mod accept;
@@ -29,6 +31,7 @@ pub mod dev_acl;
 pub mod forward;
 pub mod gateway;
 pub mod http;
+mod keyring;
 pub mod leading;
 pub mod logging;
 pub mod login;
@@ -41,4 +44,5 @@ pub mod threads;
 mod tls;
 mod versions;
 
+pub use controlplane_keyring::{KekStore, MemoryKeks};
 pub use server::{Ground, Server};

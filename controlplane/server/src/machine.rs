@@ -39,6 +39,8 @@ pub struct Hub {
     /// let go: it sees its channel closed and begins anew from a snapshot.
     follower: Mutex<Option<mpsc::Sender<AppliedSignals>>>,
     nodes: Mutex<BTreeMap<NodeId, watch::Sender<u64>>>,
+    /// Counts up when the root keys changed.
+    root_keys: watch::Sender<u64>,
     /// The rows of the newest page of deleted evaluations, and how long it took.
     deletion_pace: Mutex<Option<(u32, Duration)>>,
 }
@@ -49,6 +51,7 @@ impl Hub {
             newest: watch::Sender::new(snapshot),
             follower: Mutex::new(None),
             nodes: Mutex::new(BTreeMap::new()),
+            root_keys: watch::Sender::new(0),
             deletion_pace: Mutex::new(None),
         })
     }
@@ -79,6 +82,11 @@ impl Hub {
         self.nodes.lock().entry(node).or_default().subscribe()
     }
 
+    /// Counts up whenever the root keys of the state may have changed.
+    pub(crate) fn root_keys(&self) -> watch::Receiver<u64> {
+        self.root_keys.subscribe()
+    }
+
     /// Forgets a node when nobody listens for its news any more.
     pub fn forget_node(&self, node: NodeId) {
         let mut nodes = self.nodes.lock();
@@ -102,7 +110,11 @@ impl Hub {
                 if let Some(news) = signal.node().and_then(|node| nodes.get(&node)) {
                     news.send_modify(|count| *count += 1);
                 }
+                if *signal == Signal::RootKeysChanged {
+                    self.root_keys.send_modify(|count| *count += 1);
+                }
                 if *signal == Signal::IncarnationChanged {
+                    self.root_keys.send_modify(|count| *count += 1);
                     nodes
                         .values()
                         .for_each(|news| news.send_modify(|count| *count += 1));
@@ -125,6 +137,7 @@ impl Hub {
         self.newest.send_replace(snapshot);
         // Whoever follows the log has a gap now, and begins anew when it sees its channel closed.
         *self.follower.lock() = None;
+        self.root_keys.send_modify(|count| *count += 1);
         self.nodes
             .lock()
             .values()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use controlplane_keyring::{FileKeks, KekStore};
 use controlplane_leader::gc::GcThresholds;
 use controlplane_raft::{Disk, HostDisk, Raft, RaftConfig, ServerInfo};
 use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Pool};
@@ -23,6 +24,7 @@ use crate::forward::Forward;
 use crate::gateway::liveness::HeardReport;
 use crate::gateway::{CoalescerLoop, Gateway, admission, lateness, liveness};
 use crate::http::{self, Api};
+use crate::keyring::{self, KekService};
 use crate::leading::{self, LeadingConfig, LeadingStats, LedFor, Schedulers};
 use crate::loops::Loops;
 use crate::machine::StateMachine;
@@ -49,6 +51,8 @@ pub struct Ground {
     pub endpoint: Endpoint,
     /// What its log is kept on.
     pub disk: Arc<dyn Disk>,
+    /// The keeper of its KEKs.
+    pub keks: Arc<dyn KekStore>,
     /// What tells it the time.
     pub clock: Arc<dyn WallClock>,
     /// Who schedules while it leads.
@@ -83,6 +87,7 @@ impl Server {
             endpoint: bind(&config, &identity)?,
             identity,
             disk: Arc::new(HostDisk),
+            keks: Arc::new(FileKeks::new(config.kek_dir.clone())),
             clock: Arc::new(HostClock),
             schedulers: Schedulers::Threads(config.schedulers),
         };
@@ -120,7 +125,9 @@ impl Server {
         let cluster = open_log(&config, ground, info).await?;
         let (gateway, updates) = Gateway::new(cluster.clone(), &config);
         let mut loops = Loops::default();
-        let leading = begin(&mut loops, &config, ground, &cluster, &gateway, updates);
+        let keks = KekService::new(Arc::clone(&ground.keks));
+        let parts = (&gateway, &keks);
+        let leading = begin(&mut loops, &config, ground, &cluster, parts, updates);
         let certificates =
             Certificates::new(endpoint.clone(), config.http.tls, ground.identity.clone())?;
         let ending = certificates::watch_end(certificates.identity());
@@ -130,6 +137,7 @@ impl Server {
             gateway,
             config,
             leading,
+            keyring: keks.keyring().clone(),
             restoring: Arc::default(),
         };
         let server = Self {
@@ -237,7 +245,7 @@ fn begin(
     config: &Arc<Config>,
     ground: &Ground,
     cluster: &Cluster,
-    gateway: &Arc<Gateway>,
+    (gateway, keks): (&Arc<Gateway>, &KekService),
     updates: CoalescerLoop,
 ) -> watch::Receiver<LeadingStats> {
     let (heard, heard_receiver) = mpsc::channel::<HeardReport>(REPORTS_MAX);
@@ -248,7 +256,7 @@ fn begin(
         gateway: Arc::clone(gateway),
         forward: Forward::new(
             cluster.clone(),
-            Arc::clone(gateway),
+            (Arc::clone(gateway), keks.clone()),
             heard.clone(),
             config.datacenter.clone(),
         ),
@@ -275,6 +283,8 @@ fn begin(
         led_for,
     );
     loops.spawn("the leader's loop", leading);
+    let keyring = keyring::run(keks.clone(), cluster.clone());
+    loops.spawn("the keyring", keyring);
     belong(loops, cluster, config);
     stats
 }

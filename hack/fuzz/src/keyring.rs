@@ -1,6 +1,6 @@
 //! Files of KEKs, and sealed values as callers send them back.
 
-use controlplane_keyring::{Kek, Sealed};
+use controlplane_keyring::{Kek, sealed_from_bytes, sealed_to_bytes};
 
 use crate::Verdict;
 
@@ -21,9 +21,9 @@ pub fn kek_file(data: &[u8]) -> Verdict {
 
 /// A sealed value.
 pub fn sealed_value(data: &[u8]) -> Verdict {
-    match Sealed::from_bytes(data) {
+    match sealed_from_bytes(data) {
         Ok(sealed) => {
-            assert_eq!(sealed.to_bytes(), data);
+            assert_eq!(sealed_to_bytes(&sealed), data);
             Verdict::Understood
         }
         Err(error) => Verdict::refused(&error),

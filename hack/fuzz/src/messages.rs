@@ -85,10 +85,10 @@ pub fn wire_message(data: &[u8]) -> Verdict {
         Relayed nothing_inside,
         DetailRequest |message: v1::DetailRequest| detail_request(&message),
         DetailReply detail_reply,
-        MembershipRequest nothing_inside,
-        MembershipReply nothing_inside,
+        MembershipRequest nothing_inside, MembershipReply nothing_inside,
         AboutRequest nothing_inside,
         AboutReply nothing_inside,
+        KekRequest nothing_inside, KekReply nothing_inside, KekStore nothing_inside,
     }
 }
 

@@ -15,7 +15,7 @@ use axum::Router;
 use controlplane_server::cluster::Cluster;
 use controlplane_server::config::Config;
 use controlplane_server::leading::Schedulers;
-use controlplane_server::{Ground, Server, http};
+use controlplane_server::{Ground, MemoryKeks, Server, http};
 use hack_sim::rng::Rng;
 use parking_lot::Mutex;
 use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Secret};
@@ -37,6 +37,8 @@ const SNAPSHOT_ENTRIES: u64 = 12;
 pub struct SimServer {
     pub machine: Machine,
     pub platters: Platters,
+    /// Its KEKs. They are on its disk, and no fault of a run takes them.
+    keks: Arc<MemoryKeks>,
     pub clock: Arc<SimClock>,
     network: Network,
     identity: Identity,
@@ -91,6 +93,7 @@ impl SimServer {
         Self {
             machine,
             platters: Platters::new(Rng::new(rng.draw(), 0)),
+            keks: Arc::default(),
             clock,
             network,
             identity,
@@ -142,6 +145,7 @@ impl SimServer {
             identity: self.identity.clone(),
             endpoint: endpoint.clone(),
             disk: Arc::new(self.platters.mount()),
+            keks: Arc::clone(&self.keks) as _,
             clock: Arc::clone(&self.clock) as _,
             schedulers: Schedulers::Runtime,
         };

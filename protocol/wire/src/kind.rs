@@ -62,6 +62,9 @@ frames! {
     73 => MembershipReply,
     74 => AboutRequest,
     75 => AboutReply,
+    76 => KekRequest,
+    77 => KekReply,
+    78 => KekStore,
 }
 
 /// Why a frame is not the message that was expected. Always the sender's fault.

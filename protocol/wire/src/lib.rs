@@ -16,6 +16,7 @@ pub mod compression;
 pub mod convert;
 pub mod kind;
 pub mod report;
+mod secrets;
 
 /// The messages between nodes and servers and between servers.
 #[allow(clippy::all, clippy::use_self, reason = "generated")]

@@ -10,6 +10,7 @@ mod fake_server;
 mod history;
 mod job_files;
 mod job_output;
+mod login;
 mod logs;
 mod members;
 mod monitor;

@@ -3,7 +3,9 @@
 
 use std::path::PathBuf;
 
-use controlplane_keyring::{Kek, Keyring, Purpose, Sealed, WrappedRootKey};
+use controlplane_keyring::{
+    Kek, Keyring, Purpose, WrappedRootKey, sealed_from_bytes, sealed_to_bytes,
+};
 
 use crate::material::{NONCE, kek, one, root_key, wrapped};
 
@@ -58,11 +60,11 @@ fn values_of_each_purpose_are_sealed_and_opened_as_they_were_frozen() {
     keyring.set_root_keys(one(wrapped(2, 1)));
     for purpose in Purpose::ALL {
         let sealed = keyring.seal(purpose, b"a place", b"a secret", NONCE);
-        let sealed = sealed.expect("it is sealed").to_bytes();
+        let sealed = sealed_to_bytes(&sealed.expect("it is sealed"));
         let name = format!("sealed_{}.bin", purpose.label().replace('/', "_"));
         let frozen = frozen(&name, &sealed);
         assert_eq!(sealed, frozen, "{name}");
-        let read = Sealed::from_bytes(&frozen).expect("it was frozen so");
+        let read = sealed_from_bytes(&frozen).expect("it was frozen so");
         let opened = keyring.open(purpose, b"a place", &read).expect("it opens");
         assert_eq!(opened.as_slice(), b"a secret");
     }

@@ -20,15 +20,21 @@ pub(crate) fn key_id(fill: u8) -> Uuid {
     Uuid::from_bytes([fill; 16])
 }
 
-/// The root key of seed and id `fill`, wrapped by KEK `with`.
+/// The root key of seed, id and number `fill`, wrapped by KEK `with`.
 pub(crate) fn wrapped(fill: u8, with: u8) -> WrappedRootKey {
-    root_key(fill).wrap(key_id(fill), &kek(with), NONCE)
+    let kek = kek(with);
+    WrappedRootKey {
+        number: fill.into(),
+        id: key_id(fill),
+        kek: kek.id(),
+        bytes: root_key(fill).wrap(key_id(fill), &kek, NONCE),
+    }
 }
 
 /// A state with one root key.
 pub(crate) fn one(wrapped: WrappedRootKey) -> RootKeys {
     RootKeys {
-        active: Some(wrapped.key),
+        active: Some(wrapped.number),
         wrapped: vec![wrapped],
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use controlplane_state::AclTokenKind;
 use parking_lot::Mutex;
-use protocol_access::budget::{Budgets, Class, Key, Kind, Left, Limits, Over, Place, Refused};
+use protocol_access::budget::{Budgets, Class, Key, Kind, Left, Limits, Place, Refused};
 use protocol_api::acl;
 use tokio::time::Instant;
 
@@ -91,16 +91,9 @@ impl CallerBudgets {
     /// # Errors
     /// If the budget of the address is spent.
     pub(crate) fn may_fail(&self, address: IpAddr, now: Instant) -> Result<(), Refused> {
-        let (kind, class) = (Kind::Failure, Class::Read);
         let (key, now) = (Key::address(address), self.clock(now));
-        match self.budgets.lock().left(kind, &key, class, now) {
-            Some(Left { rate, left: 0 }) => Err(Refused {
-                kind,
-                over: Over::Rate(class, rate),
-                retry_after: rate.per / rate.requests.max(1),
-            }),
-            _ => Ok(()),
-        }
+        let budgets = self.budgets.lock();
+        budgets.check(Kind::Failure, &key, Class::Read, now)
     }
 
     /// Occupies a place; `None` where nothing is limited.

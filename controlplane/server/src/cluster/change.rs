@@ -269,7 +269,7 @@ impl Cluster {
         too_old.map_or(Ok(()), |old| Err(old.to_string()))
     }
 
-    fn too_old(&self, level: u32) -> Option<TooOld> {
+    pub(crate) fn too_old(&self, level: u32) -> Option<TooOld> {
         let status = self.status.borrow();
         self.versions.too_old(level, status.id, &status.membership)
     }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue};
@@ -81,6 +82,7 @@ impl Config {
             name: file.name.clone().unwrap_or_else(host_name),
             region,
             datacenter: file.datacenter.clone().unwrap_or_else(|| "dc1".to_owned()),
+            kek_dir: kek_dir(file, &data_dir)?,
             data_dir,
             own_node: None,
             quic_listen: SocketAddr::new(quic_ip, file.ports.quic.unwrap_or(4647)),
@@ -104,6 +106,18 @@ impl Config {
             telemetry: telemetry(file),
             log: log(file)?,
         })
+    }
+}
+
+/// The directory of `keyring "file"`.
+fn kek_dir(file: &ConfigFile, data_dir: &Path) -> Result<PathBuf, ConfigError> {
+    match file.keyring.file.path.as_deref() {
+        None => Ok(data_dir.join("keyring")),
+        Some(path) if path.is_absolute() => Ok(path.to_owned()),
+        Some(path) => {
+            let message = format!("{:?} is not absolute", path.display().to_string());
+            Err(value("keyring.file.path", message))
+        }
     }
 }
 

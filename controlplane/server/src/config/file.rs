@@ -38,6 +38,8 @@ pub struct ConfigFile {
     pub http: HttpBlock,
     /// Access control.
     pub acl: AclBlock,
+    /// Where the keys are that wrap the cluster's root keys.
+    pub keyring: KeyringBlock,
     /// Limits that protect the server.
     pub limits: LimitsBlock,
     /// Metrics.
@@ -155,6 +157,22 @@ pub struct TelemetryBlock {
     pub disable_rpc_rate_metrics_labels: bool,
     /// Whether metrics are shown only to callers with `agent` read.
     pub metrics_require_token: bool,
+}
+
+/// `keyring "file" { path = "/var/lib/drover/keyring" }`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KeyringBlock {
+    /// A directory with a file per key.
+    pub file: FileKeyringBlock,
+}
+
+/// The block of label `file`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FileKeyringBlock {
+    /// The directory, absolute; `keyring` below `data_dir` unless given.
+    pub path: Option<PathBuf>,
 }
 
 /// `limits { http_max_conns = 1024 }`

@@ -38,6 +38,8 @@ pub struct Config {
     pub datacenter: String,
     /// Where the log and the snapshots are.
     pub data_dir: PathBuf,
+    /// Where the files of the KEKs are.
+    pub kek_dir: PathBuf,
     /// The identity file of the node that runs as a child of this server (`--dev --node`); `None`
     /// where there is none. The node writes it when it starts for the first time.
     pub own_node: Option<PathBuf>,

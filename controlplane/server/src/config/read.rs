@@ -19,9 +19,9 @@ use super::file::ConfigFile;
 /// The largest configuration file: a hundred times what one with every key needs.
 pub(super) const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Blocks with a label, which is a key of its own: `budget "token" { read = 1 }` in `limits` is the
-/// key `limits.budget.token.read`.
-const LABELLED: &[&str] = &["limits.budget"];
+/// Blocks with a label, which is a key of its own: `keyring "file" { path = ".." }` is the key
+/// `keyring.file.path`, and `budget "token" { read = 1 }` in `limits` is `limits.budget.token.read`.
+const LABELLED: &[&str] = &["keyring", "limits.budget"];
 
 /// What is wrong with a text, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -28,7 +28,7 @@ pub(super) async fn lone() -> Lone {
     config.quic_listen.set_port(0);
     let server = Server::start(config.clone()).await.expect("a server");
     let mut newest = server.cluster().hub().watch();
-    let formed = newest.wait_for(|snapshot| snapshot.cluster().incarnation.is_some());
+    let formed = newest.wait_for(|snapshot| snapshot.active_root_key().is_some());
     let formed = timeout(PATIENCE, formed).await.expect("in time");
     drop(formed.expect("the state is there"));
     let (gateway, updates) = Gateway::new(server.cluster().clone(), &config);

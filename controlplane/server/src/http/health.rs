@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use controlplane_keyring::KeyringError;
 use controlplane_raft::RaftStatus;
 use protocol_api::agent::{Health, HealthOfPart};
 use protocol_model::NodeStatus;
@@ -31,7 +32,8 @@ pub(super) async fn health(ask: &Ask) -> Answered {
     };
     let mut parts = Health::default();
     if server {
-        parts.server = Some(part(server_trouble(&ask.api).await));
+        let trouble = server_trouble(&ask.api).await;
+        parts.server = Some(server_part(trouble, ask.api.keyring.trouble()));
     }
     if client {
         parts.client = node_trouble(&ask.api).map(part);
@@ -50,6 +52,19 @@ fn part(trouble: Option<String>) -> HealthOfPart {
     HealthOfPart {
         ok: trouble.is_none(),
         message: trouble.unwrap_or_else(|| "ok".to_owned()),
+    }
+}
+
+/// A server whose KEK is missing does its part: a 500 on every server would make a load balancer
+/// take the whole API away for one file. Its message names the KEK.
+fn server_part(trouble: Option<String>, keyring: Option<KeyringError>) -> HealthOfPart {
+    match (trouble, keyring) {
+        (Some(trouble), _) => part(Some(trouble)),
+        (None, None | Some(KeyringError::NoRootKey)) => part(None),
+        (None, Some(error)) => HealthOfPart {
+            ok: true,
+            message: error.to_string(),
+        },
     }
 }
 
@@ -138,6 +153,22 @@ mod tests {
     #[test]
     fn a_voter_that_has_what_the_others_have_is_well() {
         assert_eq!(trouble(&follower(), true), None);
+    }
+
+    #[test]
+    fn a_missing_kek_is_named_and_makes_no_server_unwell() {
+        let kek = [0xab; 8].into();
+        let missing = Some(KeyringError::Missing { kek });
+        let shown = server_part(None, missing);
+        assert!(shown.ok);
+        assert!(shown.message.contains("KEK abababababababab is missing"));
+        let unwell = server_part(Some("no cluster leader".to_owned()), missing);
+        assert_eq!(
+            (unwell.ok, unwell.message.as_str()),
+            (false, "no cluster leader")
+        );
+        let early = server_part(None, Some(KeyringError::NoRootKey));
+        assert_eq!((early.ok, early.message.as_str()), (true, "ok"));
     }
 
     #[test]

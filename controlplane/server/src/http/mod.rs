@@ -76,6 +76,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use controlplane_keyring::Keyring;
 use controlplane_raft::Leader;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -101,6 +102,8 @@ pub struct Api {
     pub config: Arc<Config>,
     /// What the leader's loop tells of itself.
     pub leading: watch::Receiver<LeadingStats>,
+    /// Seals and opens the secrets of the state.
+    pub keyring: Keyring,
     /// Held while a snapshot is restored here: one at a time.
     pub restoring: Arc<tokio::sync::Mutex<()>>,
 }

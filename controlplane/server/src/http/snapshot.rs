@@ -7,6 +7,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use controlplane_keyring::KekId;
 use controlplane_raft::Checkpoint;
 use controlplane_state::checkpoint;
 use protocol_access::budget::Place;
@@ -14,6 +15,7 @@ use protocol_error_chain::chain;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
+use super::Api;
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
 
@@ -35,6 +37,7 @@ pub(super) async fn save(ask: &Ask) -> Answered {
         .checkpoint()
         .await
         .map_err(|error| HttpError::internal(chain(&error)))?;
+    log_kek(&ask.api);
     let bytes = checkpoint.bytes();
     let verified = tokio::task::spawn_blocking(move || verified(checkpoint));
     let (checkpoint, digest, index) = verified
@@ -60,6 +63,19 @@ pub(super) async fn save(ask: &Ask) -> Answered {
         .insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
     ask.put_headers(response.headers_mut(), index);
     Ok(response)
+}
+
+/// The snapshot's secrets open with this KEK alone, which is not in it.
+fn log_kek(api: &Api) {
+    let snapshot = api.cluster.snapshot();
+    for key in snapshot.root_keys() {
+        let kek = KekId::from(key.kek_id);
+        tracing::info!(
+            root_key = %key.id,
+            %kek,
+            "a snapshot is saved: keep a copy of its KEK file, apart from it"
+        );
+    }
 }
 
 /// The checkpoint, read once to its end: what a backup is worth is found out now, not when it is

@@ -28,6 +28,7 @@ mod https;
 mod job_statuses;
 mod job_text;
 mod jobs;
+mod keyring;
 mod large;
 mod lists;
 mod login;

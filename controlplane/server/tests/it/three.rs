@@ -15,11 +15,12 @@ use protocol_wire::v1;
 use serde_json::{Value, json};
 
 use crate::fake_node::FakeNode;
+use crate::keyring::keyed;
 use crate::node_calls::run_deaf;
 use crate::world::{PATIENCE, service};
 
 /// Addresses that were free a moment ago: the servers have to know each other's before they start.
-fn addresses() -> Vec<SocketAddr> {
+pub(crate) fn addresses() -> Vec<SocketAddr> {
     let sockets: Vec<UdpSocket> = (0..3)
         .map(|_| UdpSocket::bind(("127.0.0.1", 0)).expect("a port"))
         .collect();
@@ -29,7 +30,7 @@ fn addresses() -> Vec<SocketAddr> {
         .collect()
 }
 
-async fn start(
+pub(crate) async fn start(
     root: &Path,
     number: usize,
     addresses: &[SocketAddr],
@@ -89,6 +90,10 @@ pub(crate) async fn cluster_with(root: &Path, bend: impl Fn(&mut Config)) -> Vec
                 .expect("the cluster is formed in time")
                 .expect("the log is there"),
         );
+    }
+    // The entry of the first root key is the last that new servers make by themselves.
+    for server in &servers {
+        keyed(server).await;
     }
     servers
 }

@@ -45,7 +45,8 @@ impl World {
         bend(&mut config);
         let server = Server::start(config).await.expect("a server");
         let mut newest = server.cluster().hub().watch();
-        let ready = newest.wait_for(|snapshot| snapshot.cluster().incarnation.is_some());
+        // The entry of the first root key is the last that a new server makes by itself.
+        let ready = newest.wait_for(|snapshot| snapshot.active_root_key().is_some());
         let ready = tokio::time::timeout(PATIENCE, ready).await;
         drop(
             ready

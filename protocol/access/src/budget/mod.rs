@@ -11,6 +11,7 @@
 //! |---|---|---|
 //! | [`Limits`] | see there | [`Refused`] |
 //! | [`KEYS_MAX`] | 65,536 callers with buckets | the fullest eighth is forgotten |
+//! | places | requests under way | none are kept beyond their requests |
 //!
 //! A bucket that is full is like one that does not exist, so forgetting the fullest buckets gives
 //! away least. An eighth is forgotten at a time, because it takes a pass over all buckets.
@@ -146,20 +147,34 @@ impl Budgets {
                 taken
             }
         };
-        taken.map_err(|retry_after| Refused {
-            kind,
-            over: Over::Rate(class, rate),
-            retry_after,
-        })
+        taken.map_err(|retry_after| refused(kind, class, rate, retry_after))
+    }
+
+    /// Whether [`Budgets::charge`] would pass, without charging anything: an address without budget
+    /// for failures is refused before its credential is looked up.
+    ///
+    /// # Errors
+    /// [`Refused`], where the budget of the class is spent.
+    pub fn check(&self, kind: Kind, key: &Key, class: Class, now: Duration) -> Result<(), Refused> {
+        let Some(rate) = self.limits.rate(kind, class) else {
+            return Ok(());
+        };
+        let mut bucket = self.bucket(kind, key, class);
+        let taken = bucket.take(rate, now);
+        taken.map_err(|retry_after| refused(kind, class, rate, retry_after))
     }
 
     /// The requests that would pass now, without charging any; `None` without a limit.
     pub fn left(&self, kind: Kind, key: &Key, class: Class, now: Duration) -> Option<Left> {
         let rate = self.limits.rate(kind, class)?;
-        let buckets = self.buckets.get(&(kind, key.clone()));
-        let bucket = buckets.map_or_else(FullAt::default, |all| all[slot(kind, class)]);
-        let left = bucket.left(rate, now);
+        let left = self.bucket(kind, key, class).left(rate, now);
         Some(Left { rate, left })
+    }
+
+    /// The bucket as it is; a full one where there is none.
+    fn bucket(&self, kind: Kind, key: &Key, class: Class) -> FullAt {
+        let buckets = self.buckets.get(&(kind, key.clone()));
+        buckets.map_or_else(FullAt::default, |all| all[slot(kind, class)])
     }
 
     /// Occupies a place until [`Budgets::leave`].
@@ -226,6 +241,14 @@ impl Budgets {
             room = room.saturating_sub(usize::from(is_forgotten));
             !is_forgotten
         });
+    }
+}
+
+fn refused(kind: Kind, class: Class, rate: Rate, retry_after: Duration) -> Refused {
+    Refused {
+        kind,
+        over: Over::Rate(class, rate),
+        retry_after,
     }
 }
 

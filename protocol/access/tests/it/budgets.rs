@@ -281,7 +281,9 @@ proptest! {
             let expected = bucket.take(rate, now);
             let key = accessor(&key.to_string());
             let left = budgets.left(Kind::Token, &key, class, now).expect("a limit").left;
+            let checked = budgets.check(Kind::Token, &key, class, now);
             let charged = budgets.charge(Kind::Token, &key, class, now);
+            prop_assert_eq!(checked, charged);
             prop_assert_eq!(charged.is_ok(), expected);
             prop_assert_eq!(left > 0, expected);
         }

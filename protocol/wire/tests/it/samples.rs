@@ -607,6 +607,25 @@ fn member_samples() -> Vec<Sample> {
     ]
 }
 
+fn kek_samples() -> Vec<Sample> {
+    let kek = || Bytes::from(vec![7; 32]);
+    vec![
+        sample(v1::KekRequest {
+            server_id: 1,
+            kek_id: vec![9; 8].into(),
+        }),
+        sample(v1::KekReply {
+            keks: vec![kek(), kek()],
+            refused: "server 7 is not a member".to_owned(),
+        }),
+        sample(v1::KekStore {
+            server_id: 1,
+            term: 3,
+            kek: kek(),
+        }),
+    ]
+}
+
 /// One of every message, every field set.
 pub(crate) fn samples() -> impl Iterator<Item = Sample> {
     [
@@ -619,6 +638,7 @@ pub(crate) fn samples() -> impl Iterator<Item = Sample> {
         server_samples(),
         liveness_samples(),
         member_samples(),
+        kek_samples(),
     ]
     .into_iter()
     .flatten()

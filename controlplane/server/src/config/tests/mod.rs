@@ -47,6 +47,28 @@ fn unknown_keys_are_refused_by_name() {
 }
 
 #[test]
+fn a_keyring_block_has_the_label_of_a_known_provider() -> Result<(), String> {
+    let config = build(&format!("data_dir = \"/d\"\n{TLS}"))?;
+    assert_eq!(config.kek_dir, Path::new("/d/keyring"));
+    for (block, expected) in [
+        ("keyring {}", "keyring: the block has one label"),
+        (
+            "keyring \"file\" \"b\" {}",
+            "keyring: the block has one label",
+        ),
+        (
+            "keyring \"awskms\" {}",
+            "unknown field `awskms`, expected `file`",
+        ),
+        ("acl \"file\" {}", "acl: the block has no label"),
+    ] {
+        let error = build(&format!("data_dir = \"/d\"\n{TLS}\n{block}")).expect_err(block);
+        assert!(error.contains(expected), "{block}: {error}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_log_level_that_is_none_is_refused_with_those_that_are() -> Result<(), String> {
     let with = |level: &str| build(&format!("data_dir = \"/d\"\nlog_level = {level:?}\n{TLS}"));
     for level in ["warning", "", "info,quinn=debug", "controlplane_server"] {

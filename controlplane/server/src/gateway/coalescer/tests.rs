@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 
+use controlplane_keyring::MemoryKeks;
 use controlplane_state::{Command, Outcome, SessionEpoch, Stamped, codec};
 use futures::poll;
 use protocol_model::{AllocId, ClientStatus, NodeId, UnixNanos};
@@ -14,6 +15,7 @@ use super::*;
 use crate::cluster::{Changed, LeadingError};
 use crate::forward::Forward;
 use crate::gateway::lone::{Lone, lone};
+use crate::keyring::KekService;
 
 #[tokio::test]
 async fn what_finds_no_room_waits_until_something_was_answered() {
@@ -477,7 +479,8 @@ async fn what_another_server_has_merged_waits_in_the_leaders_queue() {
     } = lone().await;
     let (heard, _heard) = mpsc::channel(1);
     let cluster = server.cluster().clone();
-    let forward = Forward::new(cluster, gateway, heard, String::new());
+    let keks = KekService::new(Arc::new(MemoryKeks::default()));
+    let forward = Forward::new(cluster, (gateway, keks), heard, String::new());
     let batches = vec![batch(1), batch(2)];
     let command = Stamped {
         now: UnixNanos(1),

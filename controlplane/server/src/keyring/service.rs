@@ -1,0 +1,119 @@
+//! The KEKs of this server: on its disk, and in its keyring. What blocks runs off the runtime.
+
+use std::sync::Arc;
+
+use controlplane_keyring::{Kek, KekFileError, KekId, KekStore, Keyring, LoadedKeks, RootKeys};
+use controlplane_state::Snapshot;
+use protocol_error_chain::chain;
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+
+/// KEKs that a server keeps. A cluster needs one, and one per restored history.
+const KEKS_MAX: usize = 64;
+
+/// See the top of this file. Clones share everything.
+#[derive(Clone, Debug)]
+pub(crate) struct KekService {
+    keyring: Keyring,
+    store: Arc<dyn KekStore>,
+    /// Whether the KEKs of the disk are in the keyring. Before, no answer to another server says
+    /// which there are: it would count as none, and a second KEK would be made.
+    loaded: watch::Sender<bool>,
+}
+
+impl KekService {
+    /// For the KEKs of `store`, which are not read yet.
+    pub(crate) fn new(store: Arc<dyn KekStore>) -> Self {
+        Self {
+            keyring: Keyring::default(),
+            store,
+            loaded: watch::Sender::new(false),
+        }
+    }
+
+    /// What seals and opens.
+    pub(crate) fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    /// Whether the KEKs of the disk are in the keyring.
+    pub(super) fn is_loaded(&self) -> bool {
+        *self.loaded.borrow()
+    }
+
+    /// Reads the KEKs of the disk, unless that was done.
+    ///
+    /// # Errors
+    /// When not even their list can be read: the reason.
+    pub(super) async fn load(&self) -> Result<(), String> {
+        if self.is_loaded() {
+            return Ok(());
+        }
+        let store = Arc::clone(&self.store);
+        let loaded = spawn_blocking(move || store.load()).await;
+        let loaded = loaded.map_err(|error| error.to_string())?;
+        let LoadedKeks { keks, unusable } = loaded.map_err(|error| chain(&error))?;
+        for error in &unusable {
+            tracing::error!(reason = chain(error), "a KEK file is left out");
+        }
+        for kek in keks {
+            tracing::info!(kek = %kek.id(), "KEK read");
+            self.keyring.add_kek(kek);
+        }
+        self.loaded.send_replace(true);
+        Ok(())
+    }
+
+    /// Takes over the root keys of the state.
+    pub(super) async fn follow(&self, snapshot: &Snapshot) {
+        let keys = RootKeys::of(snapshot);
+        let keyring = self.keyring.clone();
+        // Reading an RSA key takes a moment.
+        if let Err(error) = spawn_blocking(move || keyring.set_root_keys(keys)).await {
+            tracing::error!(%error, "the root keys of the state were not taken over");
+        }
+    }
+
+    /// Keeps a KEK on the disk, durably, and then in the keyring.
+    ///
+    /// # Errors
+    /// When it is not kept: the reason. It is in the keyring of this process only where it was.
+    pub(super) async fn keep(&self, kek: Kek) -> Result<(), String> {
+        let known = self.keyring.keks();
+        if known.len() >= KEKS_MAX && !known.contains(&kek.id()) {
+            return Err(format!(
+                "this server keeps {KEKS_MAX} KEKs already: move those that are not needed away"
+            ));
+        }
+        let (store, stored) = (Arc::clone(&self.store), kek.clone());
+        let stored: Result<Result<(), KekFileError>, _> =
+            spawn_blocking(move || store.store(&stored)).await;
+        stored
+            .map_err(|error| error.to_string())?
+            .map_err(|error| chain(&error))?;
+        if !known.contains(&kek.id()) {
+            tracing::info!(kek = %kek.id(), "KEK stored");
+        }
+        self.add(kek).await;
+        Ok(())
+    }
+
+    /// Uses a KEK, which may be on no disk.
+    pub(super) async fn add(&self, kek: Kek) {
+        let keyring = self.keyring.clone();
+        // Root keys that waited for it are unwrapped.
+        if let Err(error) = spawn_blocking(move || keyring.add_kek(kek)).await {
+            tracing::error!(%error, "a KEK was not taken over");
+        }
+    }
+
+    /// The KEKs of this id, or all.
+    pub(super) fn keks(&self, id: Option<KekId>) -> Vec<Kek> {
+        let ids = match id {
+            Some(id) => vec![id],
+            None => self.keyring.keks(),
+        };
+        let keks = ids.into_iter().filter_map(|id| self.keyring.kek(id));
+        keks.take(KEKS_MAX).collect()
+    }
+}
