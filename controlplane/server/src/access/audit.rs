@@ -56,3 +56,68 @@ impl AuditedRequest {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The lines that `write` writes.
+    fn lines(write: impl FnOnce()) -> String {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, write);
+        String::from_utf8_lossy(&lines.0.lock()).into_owned()
+    }
+
+    fn request(object: &str) -> AuditedRequest {
+        AuditedRequest {
+            operation: "DeleteToken",
+            route: "DELETE /v1/acl/token/{accessor}".to_owned(),
+            object: object.to_owned(),
+            caller: Caller::Token {
+                accessor_id: "a1".into(),
+                kind: controlplane_state::AclTokenKind::Management,
+            },
+            address: IpAddr::from([10, 0, 0, 7]),
+        }
+    }
+
+    #[test]
+    fn line_names_operation_object_caller_address_and_status() {
+        let line = lines(|| request("b2").write(200));
+        let expected = "INFO audit: request operation=\"DeleteToken\" \
+                        route=DELETE /v1/acl/token/{accessor} object=\"b2\" caller=token:a1 \
+                        address=10.0.0.7 status=200\n";
+        assert!(line.ends_with(expected), "{line}");
+    }
+
+    #[test]
+    fn object_of_a_refused_request_is_left_out() {
+        let line = lines(|| request("a-secret-by-mistake").write(404));
+        assert!(line.contains("status=404"), "{line}");
+        assert!(!line.contains("secret"), "{line}");
+    }
+}

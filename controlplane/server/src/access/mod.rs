@@ -23,6 +23,7 @@ mod place;
 mod recheck;
 mod resolve;
 mod second_look;
+mod shared_barrier;
 
 pub(crate) use asker::{Asker, Caller};
 pub(crate) use budgets::OccupiedPlace;
@@ -33,3 +34,4 @@ pub(crate) use place::FoundPlace;
 pub(crate) use recheck::{Origin, Recheck, origin_from_wire};
 pub(crate) use resolve::Access;
 pub(crate) use resolve::Rejected;
+pub(crate) use shared_barrier::SharedBarrier;

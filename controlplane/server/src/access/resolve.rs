@@ -13,7 +13,7 @@ use super::budgets::CallerBudgets;
 use super::cache::Cache;
 use super::measure::Meters;
 use super::second_look::SecondLook;
-use super::{Asker, Caller, Credential};
+use super::{Asker, Caller, Credential, SharedBarrier};
 use crate::config::Config;
 
 /// Parsed policies that are kept.
@@ -74,6 +74,7 @@ pub(crate) struct Access {
     meters: Meters,
     budgets: CallerBudgets,
     second_look: SecondLook,
+    health_barrier: SharedBarrier,
 }
 
 impl Access {
@@ -91,6 +92,7 @@ impl Access {
             meters: Meters::default(),
             budgets: CallerBudgets::new(Limits::default()),
             second_look: SecondLook::default(),
+            health_barrier: SharedBarrier::default(),
         }
     }
 
@@ -102,6 +104,11 @@ impl Access {
     /// How much callers may ask.
     pub(crate) fn budgets(&self) -> &CallerBudgets {
         &self.budgets
+    }
+
+    /// The barrier of those who ask for this server's health: they are never refused.
+    pub(crate) fn health_barrier(&self) -> &SharedBarrier {
+        &self.health_barrier
     }
 
     /// For credentials that are not known here.

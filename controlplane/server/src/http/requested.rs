@@ -243,7 +243,7 @@ pub(super) async fn resolve(
         return Err(Unresolved::Rejected(Rejected::Unknown));
     }
     let barrier = || async { api.cluster.consistent().await.is_ok() };
-    let passed = look.barrier(barrier).await;
+    let passed = look.barrier().pass(barrier).await;
     passed.map_err(|_| Unresolved::NoLeader)?;
     let snapshot = api.cluster.snapshot();
     on(&snapshot).map_err(|why| {
