@@ -264,7 +264,7 @@ impl Cluster {
     }
 
     /// Whether every server would understand a command; who would not, and what to do, if not.
-    pub(super) fn understood(&self, command: &Command) -> Result<(), String> {
+    pub(crate) fn understood(&self, command: &Command) -> Result<(), String> {
         let too_old = self.too_old(command.level());
         too_old.map_or(Ok(()), |old| Err(old.to_string()))
     }

@@ -324,7 +324,7 @@ async fn bodies_of_other_peoples_clients_are_taken() {
     assert_eq!((status, answer["Index"].as_u64() > Some(0)), (200, true));
 }
 
-/// Whatever server wrote it, the next one knows it.
+/// A namespace that one server wrote is the one that the next server judges by.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_server_registers_by_the_namespace_that_was_acknowledged() {
     let root = tempfile::tempdir().expect("a directory");

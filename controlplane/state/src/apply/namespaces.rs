@@ -23,7 +23,7 @@ impl Tables {
         namespace.check(job).map_err(Refusal::JobDenied)
     }
 
-    /// The objects that keep a namespace from being deleted; all numbers are 0 where there are none.
+    /// The objects that keep a namespace from being deleted. Each number is 0 where none does.
     pub fn held_in_namespace(&self, name: &str) -> NamespaceHolds {
         let live = |job: &Job| job.status != JobStatus::Dead;
         let jobs = self.jobs_with_prefix(name, "");

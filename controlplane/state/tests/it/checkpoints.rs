@@ -311,7 +311,7 @@ fn with_a_restricted_namespace() -> Harness {
 
 #[test]
 fn a_restricted_namespace_is_read_and_written_as_it_was_frozen() {
-    let bytes = frozen("v4/namespaces.bin", with_a_restricted_namespace);
+    let bytes = frozen("v4/checkpoint_namespaces.bin", with_a_restricted_namespace);
     let state = State::restore(bytes.as_slice()).expect("a state");
     let cluster = with_a_restricted_namespace();
     let difference = invariants::difference(cluster.tables(), state.tables());

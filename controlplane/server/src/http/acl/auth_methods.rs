@@ -70,7 +70,7 @@ async fn update(ask: &Ask) -> Answered {
 async fn write(ask: &Ask, request: AuthMethodRequest) -> Answered {
     let snapshot = ask.consistent().await?;
     let name = request.name.clone();
-    let row = checked(&ask.api, &snapshot, request)?;
+    let row = checked(&ask.api, &snapshot, request).await?;
     let methods = vec![row];
     let applied = apply(ask, AclAuthMethods::Upsert { methods }.into()).await?;
     let row = applied.snapshot.auth_method(&name);
@@ -88,7 +88,7 @@ async fn remove(ask: &Ask) -> Answered {
 ///
 /// # Errors
 /// 400 with every fault; 503 where secrets cannot be sealed or opened here.
-fn checked(
+async fn checked(
     api: &Api,
     snapshot: &Snapshot,
     request: AuthMethodRequest,
@@ -131,7 +131,7 @@ fn checked(
             if secrets.is_empty() {
                 sealed = None;
             } else if secrets != known {
-                sealed = seal_method(api, &method.name, &secrets.to_bytes())?;
+                sealed = Some(seal_method(api, &method.name, &secrets.to_bytes()).await?);
             }
         }
     } else {

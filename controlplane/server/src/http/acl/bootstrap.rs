@@ -5,7 +5,7 @@ use protocol_api::acl::{Bootstrap, BootstrapRequest};
 use protocol_model::{SecretText, UnixNanos};
 use uuid::Uuid;
 
-use super::secrets::seal_token;
+use super::secrets::seal_first_token;
 use super::token_view::shown;
 use super::written::{apply, is_uuid, removed_meanwhile};
 use crate::gateway;
@@ -34,9 +34,17 @@ fn secret(request: BootstrapRequest) -> Result<SecretText, HttpError> {
 async fn bootstrap(ask: &Ask) -> Answered {
     let request: BootstrapRequest = ask.json_or_default()?;
     let secret = secret(request)?;
+    let reset_index = reset_index(ask).await;
+    // Anybody may ask this: what would be refused is not worth a log entry.
+    let done_at = ask.consistent().await?.acl_bootstrap_index();
+    if done_at != 0 && done_at != reset_index {
+        let refusal = Refusal::AclBootstrapped {
+            reset_index: done_at,
+        };
+        return Err(refusal.into());
+    }
     let accessor_id = Uuid::new_v4().to_string();
-    // A missing key locks no operator out: the secret is shown this once then.
-    let sealed = seal_token(&ask.api, &accessor_id, &secret).unwrap_or_default();
+    let sealed = seal_first_token(&ask.api, &accessor_id, &secret).await;
     let token = AclToken {
         accessor_id: accessor_id.clone(),
         secret_hash: gateway::digest(secret.reveal().as_bytes()),
@@ -52,15 +60,6 @@ async fn bootstrap(ask: &Ask) -> Answered {
         create_index: 0,
         modify_index: 0,
     };
-    let reset_index = reset_index(ask).await;
-    // Anybody may ask this: what would be refused is not worth a log entry.
-    let done_at = ask.consistent().await?.acl_bootstrap_index();
-    if done_at != 0 && done_at != reset_index {
-        let refusal = Refusal::AclBootstrapped {
-            reset_index: done_at,
-        };
-        return Err(refusal.into());
-    }
     let command = Command::AclBootstrap { token, reset_index };
     let applied = apply(ask, command).await?;
     let token = applied.snapshot.acl_token(&accessor_id);

@@ -48,9 +48,8 @@ fn owned(ask: &Ask, snapshot: &Snapshot) -> Seen {
     if ask.acl().is_management() {
         return Seen::All;
     }
-    let accessor_id = match ask.caller() {
-        Caller::Token { accessor_id, .. } => accessor_id,
-        _ => return Seen::These(BTreeSet::from([ANONYMOUS.to_owned()])),
+    let Caller::Token { accessor_id, .. } = ask.caller() else {
+        return Seen::These(BTreeSet::from([ANONYMOUS.to_owned()]));
     };
     let mut names = BTreeSet::new();
     if let Some(token) = snapshot.acl_token(&accessor_id) {

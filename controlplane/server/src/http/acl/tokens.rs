@@ -137,7 +137,7 @@ async fn create(ask: &Ask) -> Answered {
     )?;
     let token = AclToken {
         secret_hash: gateway::digest(secret.reveal().as_bytes()),
-        sealed: seal_token(&ask.api, &accessor_id, &secret)?,
+        sealed: Some(seal_token(&ask.api, &accessor_id, &secret).await?),
         accessor_id: accessor_id.clone(),
         name: request.name,
         kind,

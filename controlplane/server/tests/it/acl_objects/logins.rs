@@ -57,10 +57,6 @@ async fn auth_method_may_come_without_config_and_keeps_what_is_not_named() {
 #[tokio::test]
 async fn secrets_of_an_auth_method_are_redacted_and_kept() {
     let acl = Acl::start().await;
-    if !acl.seals() {
-        println!("skipped: needs a root key");
-        return;
-    }
     let mut body = method();
     body["Type"] = json!("OIDC");
     body["Config"] = oidc();

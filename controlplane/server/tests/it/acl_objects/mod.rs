@@ -1,5 +1,6 @@
 //! The objects of access control over HTTP: what is written, read back, shown and refused.
 
+mod foreign;
 mod logins;
 mod one_time;
 mod policies;
@@ -62,12 +63,6 @@ impl Acl {
         let token = token.expect("a token");
         let client = holder(&self.manager, &token);
         (token, client)
-    }
-
-    /// Whether this server seals secrets. Without a root key they are shown once.
-    fn seals(&self) -> bool {
-        let snapshot = self.world.server.cluster().snapshot();
-        snapshot.active_root_key().is_some()
     }
 
     async fn policy(&self, name: &str, rules: &str) {

@@ -12,10 +12,6 @@ const EXCHANGE: &str = "/v1/acl/token/onetime/exchange";
 #[tokio::test]
 async fn one_of_fifty_exchanges_gets_the_token() {
     let acl = Acl::start().await;
-    if !acl.seals() {
-        println!("skipped: needs a root key");
-        return;
-    }
     let (made, own) = acl.token(json!({ "Policies": ["p"] })).await;
     let one_time = own.write(PATH, json!({})).await.expect("a one-time token");
     let one_time = &one_time["OneTimeToken"];

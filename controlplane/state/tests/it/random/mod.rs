@@ -217,7 +217,7 @@ proptest! {
             };
             let applied = cluster.apply(command);
             if let (Some(job), Outcome::JobRegistered { .. }) = (registered, &applied.outcome) {
-                // Whatever its namespace was when it was proposed.
+                // The namespace of the entry decides, not that of the proposal.
                 let namespace = cluster.tables().namespace(&job.namespace);
                 prop_assert!(namespace.is_some_and(|it| it.check(&job).is_ok()));
             }
