@@ -10,8 +10,8 @@
 //!
 //! A request is counted ([`measure`]) and charged ([`budgets`]) once its caller is found.
 //!
-//! A caller belongs to one request, never to a connection. [`resolve`] finds it on a snapshot of the
-//! state, each time anew; caches hold compiled rights only, under what they were compiled from.
+//! A caller belongs to one request, never to a connection. [`resolve`] finds it on a snapshot of
+//! the state, each time anew; caches hold compiled rights only, under what they were compiled from.
 
 mod asker;
 pub(crate) mod audit;

@@ -190,3 +190,95 @@ impl Access {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use controlplane_state::State;
+
+    use super::*;
+
+    fn recheck(caller: Caller, requirements: Vec<Requirement>) -> Recheck {
+        Recheck {
+            caller,
+            requirements,
+        }
+    }
+
+    #[test]
+    fn an_origin_is_read_as_it_was_written() {
+        let requirements = vec![
+            Requirement::Management,
+            Requirement::Namespace {
+                namespace: "dev".to_owned(),
+                any: vec![
+                    vec![NamespaceCapability::SubmitJob],
+                    vec![NamespaceCapability::ListJobs, NamespaceCapability::ReadJob],
+                ],
+            },
+            Requirement::NodePool {
+                node_pool: "gpu".to_owned(),
+                capability: NodePoolCapability::Delete,
+            },
+            Requirement::Node(Level::Write),
+            Requirement::Agent(Level::Read),
+            Requirement::OperatorLevel(Level::Write),
+            Requirement::Operator(OperatorCapability::SnapshotSave),
+        ];
+        let token = Caller::Token {
+            accessor_id: "a".into(),
+            kind: AclTokenKind::Client,
+        };
+        let address = [10, 0, 0, 1].into();
+        for caller in [token, Caller::Open, Caller::Anonymous { address }] {
+            let origin = Origin::Caller(recheck(caller.clone(), requirements.clone()));
+            let Ok(Origin::Caller(read)) = origin_from_wire(&origin.to_wire()) else {
+                panic!("it is a caller");
+            };
+            assert_eq!(
+                (read.caller, read.requirements),
+                (caller, requirements.clone())
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_right_is_refused_and_never_dropped() {
+        let right = v1::requirement::Right::Namespace(v1::NamespaceRight {
+            namespace: "dev".to_owned(),
+            any: vec![v1::CapabilitySet {
+                capabilities: vec![NamespaceCapability::ReadJob.id().into(), 63],
+            }],
+        });
+        let empty = v1::requirement::Right::Namespace(v1::NamespaceRight {
+            namespace: "dev".to_owned(),
+            any: vec![v1::CapabilitySet::default()],
+        });
+        for right in [Some(right), Some(empty), None] {
+            let mut caller = v1::Caller::default();
+            caller.set_kind(v1::caller::Kind::Open);
+            caller.requirements = vec![v1::Requirement { right }];
+            let origin = Some(v1::asker::Origin::Caller(caller));
+            origin_from_wire(&v1::Asker { origin }).expect_err("it cannot be judged");
+        }
+        origin_from_wire(&v1::Asker::default()).expect_err("it has no origin");
+    }
+
+    #[test]
+    fn a_server_without_access_control_opens_no_write_of_one_with_it() {
+        let snapshot = State::new().snapshot();
+        let open = recheck(Caller::Open, Vec::new());
+        let now = UnixNanos(1);
+        let is_known = |is_on, recheck: &Recheck| {
+            let access = Access::new(is_on);
+            access.caller_again(recheck, &snapshot, now).is_some()
+        };
+        assert!(is_known(false, &open));
+        assert!(!is_known(true, &open));
+        let gone = Caller::Token {
+            accessor_id: "gone".into(),
+            kind: AclTokenKind::Management,
+        };
+        let gone = recheck(gone, Vec::new());
+        assert!(!is_known(true, &gone));
+    }
+}

@@ -253,25 +253,32 @@ impl Caches {
         let policies = versions
             .iter()
             .map(|version| self.policy(snapshot, version));
-        let policies: Vec<Arc<Policy>> = policies.collect();
-        let acl = Arc::new(Acl::compile(policies.iter().map(AsRef::as_ref)));
+        // A policy that cannot be read may hold a `deny`: without it no right is certain.
+        let acl = match policies.collect::<Option<Vec<Arc<Policy>>>>() {
+            Some(policies) => Acl::compile(policies.iter().map(AsRef::as_ref)),
+            None => Acl::nothing(),
+        };
+        let acl = Arc::new(acl);
         self.rights.insert(versions, Arc::clone(&acl));
         acl
     }
 
-    fn policy(&mut self, snapshot: &Snapshot, version: &PolicyVersion) -> Arc<Policy> {
+    fn policy(&mut self, snapshot: &Snapshot, version: &PolicyVersion) -> Option<Arc<Policy>> {
         if let Some(policy) = self.policies.find(version) {
-            return policy;
+            return Some(policy);
         }
         let rules = snapshot.acl_policy(&version.0).map(|it| it.rules.as_str());
         let parsed = Policy::parse_leniently(rules.unwrap_or_default());
-        let policy = Arc::new(parsed.unwrap_or_else(|error| {
-            let name = &version.0;
-            tracing::warn!(policy = %name, %error, "policy cannot be read and gives no right");
-            Policy::default()
-        }));
+        let policy = match parsed {
+            Ok(policy) => Arc::new(policy),
+            Err(error) => {
+                let name = &version.0;
+                tracing::warn!(policy = %name, %error, "policy unreadable: no rights with it");
+                return None;
+            }
+        };
         self.policies.insert(version.clone(), Arc::clone(&policy));
-        policy
+        Some(policy)
     }
 }
 

@@ -151,7 +151,7 @@ impl Ask {
         let changed = async {
             // A caller that loses its right waits no longer.
             let ends = |snapshot: &Snapshot| {
-                moved(snapshot) > known || self.gate.judge(&self.api, snapshot).is_err()
+                moved(snapshot) > known || self.gate.is_lost(&self.api, snapshot)
             };
             let found = newest.wait_for(ends).await;
             found.map(|snapshot| snapshot.clone())

@@ -5,8 +5,8 @@
 //!           │ 403, 404               Ask::change: the leader judges again before it proposes
 //! ```
 //!
-//! An [`Ask`] exists only with a [`Gate`], and only [`Gate::pass`] makes one. Where only the handler
-//! finds the object (`Scope::Handler`), its answer is dropped unless it called [`Ask::settle`] or
+//! An [`Ask`] exists only with a [`Gate`], and only [`Gate::pass`] makes one. Where only the
+//! handler finds the object (`Scope::Handler`), its answer is dropped unless it called [`Ask::settle`] or
 //! [`Ask::namespaces`].
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -157,6 +157,12 @@ impl Gate {
             return Ok(());
         }
         state.check(&self.need)
+    }
+
+    /// Whether rights changed since the last judgment, and the caller has lost its own.
+    pub(super) fn is_lost(&self, api: &Api, snapshot: &Snapshot) -> bool {
+        let judged_at = self.state.lock().asker.acl_index;
+        snapshot.acl_index() != judged_at && self.judge(api, snapshot).is_err()
     }
 
     fn resolve(

@@ -3,8 +3,8 @@
 use protocol_model::{DEFAULT_NAMESPACE, Incarnation};
 
 use super::draft::Draft;
-use crate::access::AclToken;
-use crate::applied::{Outcome, Refusal, Signal};
+use crate::access::{AclToken, AclTokenKind};
+use crate::applied::{AccessRefusal, Outcome, Refusal, Signal};
 use crate::namespace::Namespace;
 use crate::node_pool::NodePool;
 use crate::record::{ClusterMeta, SchedulerConfig};
@@ -63,6 +63,14 @@ impl Draft {
             return Err(Refusal::AclBootstrapped {
                 reset_index: done_at,
             });
+        }
+        // Older releases accept any management token here, so that its secret may be another one's.
+        let known = self.tables.token_by_secret(&token.secret_hash);
+        if known.is_some_and(|known| known.kind == AclTokenKind::Client) {
+            return Err(AccessRefusal::SecretInUse(token.accessor_id).into());
+        }
+        if token.kind != AclTokenKind::Management {
+            return Err(Refusal::malformed("the first token is a management token"));
         }
         self.take_sealed(token.sealed.as_ref())?;
         token.create_time = self.now;

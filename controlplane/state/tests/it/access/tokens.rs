@@ -292,3 +292,36 @@ fn a_restored_snapshot_says_that_rights_changed() {
     assert!(cluster.tables().acl_token("accessor-1").is_some());
     assert_eq!(cluster.tables().acl_index(), cluster.tables().index());
 }
+
+#[test]
+fn a_bootstrap_cannot_take_the_secret_of_a_client_token() {
+    let mut cluster = Harness::new();
+    create(&mut cluster, token(1));
+    let bootstrap = |accessor: &str, digest| Command::AclBootstrap {
+        token: AclToken {
+            accessor_id: accessor.to_owned(),
+            secret_hash: Digest([digest; 32]),
+            kind: AclTokenKind::Management,
+            policies: Vec::new(),
+            ..token(digest)
+        },
+        reset_index: 0,
+    };
+    let refusal = refused(&mut cluster, bootstrap("first", 1));
+    assert_eq!(refusal, AccessRefusal::SecretInUse("first".to_owned()));
+    cluster.done(bootstrap("first", 2));
+    // The older one of two management tokens with one secret is found until it goes.
+    let Command::AclBootstrap { token, .. } = bootstrap("second", 2) else {
+        panic!("no bootstrap");
+    };
+    let reset_index = cluster.index;
+    cluster.done(Command::AclBootstrap { token, reset_index });
+    let found = |cluster: &Harness| {
+        let token = cluster.tables().token_by_secret(&Digest([2; 32]));
+        token.map(|token| token.accessor_id.clone())
+    };
+    assert_eq!(found(&cluster).as_deref(), Some("first"));
+    let accessors = names(["first"]);
+    cluster.done(AclTokens::Delete { accessors }.into());
+    assert_eq!(found(&cluster).as_deref(), Some("second"));
+}
