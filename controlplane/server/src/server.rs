@@ -26,6 +26,7 @@ use crate::gateway::{CoalescerLoop, Gateway, admission, lateness, liveness};
 use crate::http::{self, Api};
 use crate::keyring::{self, KekService};
 use crate::leading::{self, LeadingConfig, LeadingStats, LedFor, Schedulers};
+use crate::login::Logins;
 use crate::loops::Loops;
 use crate::machine::StateMachine;
 use crate::threads::HttpThreads;
@@ -138,6 +139,7 @@ impl Server {
             config,
             leading,
             keyring: keks.keyring().clone(),
+            logins: Logins::default(),
             restoring: Arc::default(),
         };
         let server = Self {
