@@ -21,6 +21,8 @@ pub enum Program {
     NodedJail,
     /// `noded-keeper`, which is keeper and pump.
     NodedKeeper,
+    /// `drover`, the command line.
+    Drover,
     /// `nodesim`: many nodes without hosts.
     Nodesim,
 }
@@ -33,6 +35,7 @@ impl Program {
             Self::Noded => "noded",
             Self::NodedJail => "noded-jail",
             Self::NodedKeeper => "noded-keeper",
+            Self::Drover => "drover",
             Self::Nodesim => "nodesim",
         }
     }
@@ -43,6 +46,7 @@ impl Program {
             Self::Noded => "noded-daemon",
             Self::NodedJail => "noded-jail",
             Self::NodedKeeper => "noded-keeper",
+            Self::Drover => "controlplane-cli",
             Self::Nodesim => "hack-nodesim",
         }
     }

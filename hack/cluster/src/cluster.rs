@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use protocol_client::{Address, Client, Query, TlsFiles};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -121,6 +121,13 @@ impl Cluster {
         for number in 0..count {
             cluster.wait_ready(number).await?;
         }
+        if let Some(secret) = &cluster.settings.manager {
+            let body = json!({ "BootstrapSecret": secret });
+            let client = cluster.servers[0].client()?;
+            let path = "/v1/acl/bootstrap";
+            let made = client.put::<_, Value>(path, &Query::new(), &body).await;
+            made.context("bootstrap access control")?;
+        }
         Ok(cluster)
     }
 
@@ -163,7 +170,8 @@ impl Cluster {
     /// # Errors
     /// Never for plain HTTP.
     pub fn client(&self, number: usize) -> anyhow::Result<Client> {
-        self.servers[number].client()
+        let client = self.servers[number].client()?;
+        Ok(client.with_token(self.settings.manager.clone()))
     }
 
     /// `kill -9` of one server. Returns when it is gone.
@@ -397,7 +405,11 @@ impl Cluster {
             "name = \"{name}\"\ndata_dir = \"{data}\"\nbind_addr = \"{address}\"\n\
              ports {{\n  http = {http}\n  quic = {quic}\n}}\n\
              server {{\n{block}  retry_join = [{others}]\n  node_join_token = \"{JOIN_TOKEN}\"\n\
-             {more}}}\n{tls}",
+             {more}}}\n{acl}{tls}",
+            acl = match self.settings.manager {
+                Some(_) => "acl { enabled = true }\n",
+                None => "",
+            },
             data = self.data_dir(number).display(),
             http = ports.http,
             quic = ports.quic,

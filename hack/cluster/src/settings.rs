@@ -13,6 +13,8 @@ pub struct Settings {
     pub node_lines: String,
     /// Whether no other cluster runs beside it.
     pub alone: bool,
+    /// The secret of a management token; with it, access control is on and clients show it.
+    pub manager: Option<String>,
     /// The folder of the programs; without it, where [`crate::binaries::Program::path`] finds them.
     pub programs: Option<PathBuf>,
     /// The folder in which all state is kept; without it, one for temporary files.
@@ -27,6 +29,7 @@ impl Settings {
             server_block: String::new(),
             node_lines: String::new(),
             alone: false,
+            manager: None,
             programs: None,
             state_in: None,
         }
@@ -36,6 +39,14 @@ impl Settings {
     #[must_use]
     pub fn alone(mut self) -> Self {
         self.alone = true;
+        self
+    }
+
+    /// The same with access control: the first management token has this secret, a UUID, and the
+    /// clients of the cluster show it.
+    #[must_use]
+    pub fn with_access_control(mut self, secret: &str) -> Self {
+        self.manager = Some(secret.to_owned());
         self
     }
 

@@ -18,8 +18,8 @@ pub type Alternatives = &'static [&'static [NamespaceCapability]];
 /// The rights that a route asks of its caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// None, and a credential that is not valid is ignored: callers need these routes to get a valid
-    /// one, or to find a fault.
+    /// None, and a credential that is not valid is ignored: callers need these routes to get a
+    /// valid one, or to find a fault.
     Public,
     /// None. A credential that is not valid is refused all the same.
     Nothing,

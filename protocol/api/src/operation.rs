@@ -52,7 +52,8 @@ fn encode(text: &str, into: &mut String) {
 ///
 /// ```text
 /// /// what it does, without a full stop
-/// Name { parameter of the path, .. } (Body) -> Answer = get("/v1/path/{parameter}", NEED).filterable();
+/// Name { parameter of the path, .. } (Body) -> Answer =
+///     get("/v1/path/{parameter}", NEED).filterable();
 /// ```
 macro_rules! operations {
     ($(

@@ -40,6 +40,11 @@ impl Origin {
 }
 
 impl Recheck {
+    /// Whether the caller has the rights that its change needs.
+    pub(crate) fn holds(&self, asker: &Asker) -> bool {
+        self.requirements.iter().all(|it| it.holds(&asker.acl))
+    }
+
     /// The caller `asker` with these requirements.
     pub(crate) fn of(asker: &Asker, requirements: Vec<Requirement>) -> Self {
         Self {
@@ -62,7 +67,7 @@ impl Recheck {
             }
             Caller::Token { accessor_id, .. } => {
                 wire.set_kind(Kind::Token);
-                wire.accessor_id.clone_from(accessor_id);
+                wire.accessor_id = accessor_id.to_string();
             }
         }
         wire
@@ -93,7 +98,7 @@ fn caller_from_wire(wire: &v1::Caller) -> Result<Recheck, String> {
                 .map_err(|_| "bad address of a caller")?,
         },
         Ok(Kind::Token) => Caller::Token {
-            accessor_id: wire.accessor_id.clone(),
+            accessor_id: wire.accessor_id.as_str().into(),
             // Looked up again: the rights are those of the state.
             kind: AclTokenKind::Client,
         },
@@ -166,24 +171,114 @@ fn requirement_from_wire(wire: &v1::Requirement) -> Option<Requirement> {
 }
 
 impl Access {
-    /// Whether a caller may still make its change, as `snapshot` has its rights. Where access
+    /// The caller of a change, as `snapshot` has it; `None` where it is refused. Where access
     /// control is on here, a caller of a server where it is off is refused: one server with another
     /// configuration opens no write.
-    pub(crate) fn still_allows(
+    pub(crate) fn caller_again(
         &self,
         recheck: &Recheck,
         snapshot: &Snapshot,
         now: UnixNanos,
-    ) -> bool {
+    ) -> Option<Asker> {
         if !self.is_on() {
-            return true;
+            return Some(self.open(snapshot));
         }
-        let asker = match &recheck.caller {
-            Caller::Open => return false,
-            Caller::Anonymous { address } => Ok(self.anonymous(snapshot, *address)),
-            Caller::Token { accessor_id, .. } => self.by_accessor(snapshot, accessor_id, now),
+        match &recheck.caller {
+            Caller::Open => None,
+            Caller::Anonymous { address } => Some(self.anonymous(snapshot, *address)),
+            Caller::Token { accessor_id, .. } => self.by_accessor(snapshot, accessor_id, now).ok(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use controlplane_state::State;
+
+    use super::*;
+
+    fn recheck(caller: Caller, requirements: Vec<Requirement>) -> Recheck {
+        Recheck {
+            caller,
+            requirements,
+        }
+    }
+
+    #[test]
+    fn an_origin_is_read_as_it_was_written() {
+        let requirements = vec![
+            Requirement::Management,
+            Requirement::Namespace {
+                namespace: "dev".to_owned(),
+                any: vec![
+                    vec![NamespaceCapability::SubmitJob],
+                    vec![NamespaceCapability::ListJobs, NamespaceCapability::ReadJob],
+                ],
+            },
+            Requirement::NodePool {
+                node_pool: "gpu".to_owned(),
+                capability: NodePoolCapability::Delete,
+            },
+            Requirement::Node(Level::Write),
+            Requirement::Agent(Level::Read),
+            Requirement::OperatorLevel(Level::Write),
+            Requirement::Operator(OperatorCapability::SnapshotSave),
+        ];
+        let token = Caller::Token {
+            accessor_id: "a".into(),
+            kind: AclTokenKind::Client,
         };
-        let holds = |asker: &Asker| recheck.requirements.iter().all(|it| it.holds(&asker.acl));
-        asker.is_ok_and(|asker| holds(&asker))
+        let address = [10, 0, 0, 1].into();
+        for caller in [token, Caller::Open, Caller::Anonymous { address }] {
+            let origin = Origin::Caller(recheck(caller.clone(), requirements.clone()));
+            let Ok(Origin::Caller(read)) = origin_from_wire(&origin.to_wire()) else {
+                panic!("it is a caller");
+            };
+            assert_eq!(
+                (read.caller, read.requirements),
+                (caller, requirements.clone())
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_right_is_refused_and_never_dropped() {
+        let right = v1::requirement::Right::Namespace(v1::NamespaceRight {
+            namespace: "dev".to_owned(),
+            any: vec![v1::CapabilitySet {
+                capabilities: vec![NamespaceCapability::ReadJob.id().into(), 63],
+            }],
+        });
+        let empty = v1::requirement::Right::Namespace(v1::NamespaceRight {
+            namespace: "dev".to_owned(),
+            any: vec![v1::CapabilitySet::default()],
+        });
+        for right in [Some(right), Some(empty), None] {
+            let mut caller = v1::Caller::default();
+            caller.set_kind(v1::caller::Kind::Open);
+            caller.requirements = vec![v1::Requirement { right }];
+            let origin = Some(v1::asker::Origin::Caller(caller));
+            origin_from_wire(&v1::Asker { origin }).expect_err("it cannot be judged");
+        }
+        origin_from_wire(&v1::Asker::default()).expect_err("it has no origin");
+    }
+
+    #[test]
+    fn a_server_without_access_control_opens_no_write_of_one_with_it() {
+        let snapshot = State::new().snapshot();
+        let open = recheck(Caller::Open, Vec::new());
+        let now = UnixNanos(1);
+        let is_known = |is_on, recheck: &Recheck| {
+            let access = Access::new(is_on);
+            access.caller_again(recheck, &snapshot, now).is_some()
+        };
+        assert!(is_known(false, &open));
+        assert!(!is_known(true, &open));
+        let gone = Caller::Token {
+            accessor_id: "gone".into(),
+            kind: AclTokenKind::Management,
+        };
+        let gone = recheck(gone, Vec::new());
+        assert!(!is_known(true, &gone));
     }
 }

@@ -1,5 +1,7 @@
 //! The suites, one file or folder each. A new one is its file and its line in [`SUITES`].
 
+mod access;
+mod in_memory;
 mod node;
 mod parts;
 mod scheduler;
@@ -18,6 +20,7 @@ pub(crate) const SUITES: &[Suite] = &[
     sessions::SUITE,
     updates::SUITE,
     scheduler::SUITE,
+    access::SUITE,
     node::SUITE,
 ];
 

@@ -4,6 +4,7 @@
 //! Tests alone: `hack-cluster` starts, stops and asks what they look at. They need the programs,
 //! which `DROVER_BIN_DIR` names or which are built, and those with a node or a network need root.
 
+mod access;
 mod artifacts;
 mod bad_input;
 mod bridge;

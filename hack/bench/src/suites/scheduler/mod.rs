@@ -4,7 +4,6 @@
 
 mod dispatch;
 mod evaluations;
-mod in_memory;
 mod part;
 mod periodic;
 mod preemption;

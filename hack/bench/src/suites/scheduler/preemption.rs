@@ -16,8 +16,8 @@ use protocol_model::{
 };
 
 use super::NAME;
-use super::in_memory::InMemory;
 use crate::row::Row;
+use crate::suites::in_memory::InMemory;
 
 /// Less important jobs, each with one allocation on every node. Together they fill it.
 const LOW_JOBS: u32 = 10;

@@ -6,10 +6,10 @@ use anyhow::{Context, bail, ensure};
 use controlplane_state::command::{EVALS_PAGE_ROWS_MAX, EvalsDelete, EvalsPage};
 use controlplane_state::{Command, EvalsDeleted, Outcome};
 
-use super::super::in_memory::{InMemory, cpu_time};
 use super::{NAME, OPEN, filter};
 use crate::floor::Quantiles;
 use crate::row::Row;
+use crate::suites::in_memory::{InMemory, cpu_time};
 
 /// As a server: the time of one page, its first number of rows, and its smallest.
 const PAGE_TIME: Duration = Duration::from_millis(3);

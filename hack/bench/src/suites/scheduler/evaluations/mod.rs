@@ -9,9 +9,9 @@ use controlplane_state::Command;
 use protocol_model::{EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey, JobType, UnixNanos};
 
 use super::NAME;
-use super::in_memory::InMemory;
 use crate::Bench;
 use crate::row::Row;
+use crate::suites::in_memory::InMemory;
 
 /// Whose evaluations they are: neighbours in the table are of different jobs.
 const JOBS: u32 = 20_000;
