@@ -326,6 +326,7 @@ async fn open_log(config: &Config, ground: &Ground, info: ServerInfo) -> anyhow:
         .await
         .with_context(|| format!("cannot open the log in {}", directory.display()))?;
     let access = Arc::new(Access::new(config.acl_enabled));
+    access.configure(config);
     Ok(Cluster::new(
         raft,
         hub,

@@ -32,6 +32,7 @@ mod page;
 mod places;
 mod plain_http;
 mod query;
+mod requested;
 mod route;
 
 mod acl;
