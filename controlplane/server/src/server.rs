@@ -26,6 +26,7 @@ use crate::gateway::{CoalescerLoop, Gateway, admission, lateness, liveness};
 use crate::http::{self, Api};
 use crate::keyring::{self, KekService};
 use crate::leading::{self, LeadingConfig, LeadingStats, LedFor, Schedulers};
+use crate::login::Logins;
 use crate::loops::Loops;
 use crate::machine::StateMachine;
 use crate::threads::HttpThreads;
@@ -138,6 +139,7 @@ impl Server {
             config,
             leading,
             keyring: keks.keyring().clone(),
+            logins: Logins::default(),
             restoring: Arc::default(),
         };
         let server = Self {
@@ -323,6 +325,7 @@ async fn open_log(config: &Config, ground: &Ground, info: ServerInfo) -> anyhow:
         .await
         .with_context(|| format!("cannot open the log in {}", directory.display()))?;
     let access = Arc::new(Access::new(config.acl_enabled));
+    access.configure(config);
     Ok(Cluster::new(
         raft,
         hub,

@@ -266,12 +266,6 @@ impl Endpoint {
         self
     }
 
-    /// Declared before its handler is there: 501 with `text`.
-    pub(crate) const fn not_built(mut self, text: &'static str) -> Self {
-        self.support = Support::Absent(text);
-        self
-    }
-
     pub(crate) const fn needs_access_control(mut self) -> Self {
         self.needs_access_control = true;
         self

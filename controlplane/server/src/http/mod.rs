@@ -32,6 +32,7 @@ mod page;
 mod places;
 mod plain_http;
 mod query;
+mod requested;
 mod route;
 
 mod acl;
@@ -86,6 +87,7 @@ use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::leading::LeadingStats;
+use crate::login::Logins;
 
 /// How long a client may take for its TLS handshake, and again for its first bytes.
 const OPENING_MAX: Duration = Duration::from_secs(5);
@@ -103,6 +105,8 @@ pub struct Api {
     pub leading: watch::Receiver<LeadingStats>,
     /// Seals and opens the secrets of the state.
     pub keyring: Keyring,
+    /// Logins with identity providers.
+    pub logins: Logins,
     /// Held while a snapshot is restored here: one at a time.
     pub restoring: Arc<tokio::sync::Mutex<()>>,
 }

@@ -50,9 +50,6 @@ const TOKENS: &[Parameter] = &[
     Parameter::flag("global", "only tokens whose `Global` is this"),
 ];
 
-/// Operations that are declared and have no handler yet.
-const NEXT: &str = "not part of this release yet";
-
 operations! {
     /// make the first token; `BootstrapSecret` is its secret, a UUID (made where it is absent)
     Bootstrap {} (BootstrapRequest) -> Token = put("/v1/acl/bootstrap", PUBLIC)
@@ -162,13 +159,13 @@ operations! {
     /// log in with a token of an identity provider
     Login {} (LoginRequest) -> Token = put("/v1/acl/login", PUBLIC)
         .needs_access_control()
-        .body_bytes_max(LOGIN_BYTES_MAX).not_built(NEXT);
+        .body_bytes_max(LOGIN_BYTES_MAX);
     /// begin a login by OIDC: the address to open in a browser
     StartOidcLogin {} (AuthUrlRequest) -> AuthUrl = put("/v1/acl/oidc/auth-url", PUBLIC)
         .needs_access_control()
-        .body_bytes_max(SECRET_BYTES_MAX).not_built(NEXT);
+        .body_bytes_max(SECRET_BYTES_MAX);
     /// end a login by OIDC, with the provider's code
     CompleteOidcLogin {} (CompleteAuthRequest) -> Token = put("/v1/acl/oidc/complete-auth", PUBLIC)
         .needs_access_control()
-        .body_bytes_max(LOGIN_BYTES_MAX).not_built(NEXT);
+        .body_bytes_max(LOGIN_BYTES_MAX);
 }

@@ -212,7 +212,7 @@ fn config(row: &AclAuthMethod) -> Result<Option<AuthMethodConfig>, HttpError> {
 }
 
 /// The stored method in the shape of the API, its secrets redacted.
-fn shown(row: &AclAuthMethod) -> Result<AuthMethod, HttpError> {
+pub(super) fn shown(row: &AclAuthMethod) -> Result<AuthMethod, HttpError> {
     Ok(AuthMethod {
         config: config(row)?,
         ..without_config(row)

@@ -145,7 +145,7 @@ fn row(rule: BindingRule) -> AclBindingRule {
     }
 }
 
-fn shown(row: &AclBindingRule) -> BindingRule {
+pub(super) fn shown(row: &AclBindingRule) -> BindingRule {
     BindingRule {
         id: row.id.clone(),
         description: row.description.clone(),

@@ -3,6 +3,7 @@
 mod auth_methods;
 mod binding_rules;
 mod bootstrap;
+mod login;
 mod one_time;
 mod policies;
 mod roles;
@@ -23,5 +24,6 @@ pub(super) const ALL: &[Routes] = &[
     roles::ROUTES,
     auth_methods::ROUTES,
     binding_rules::ROUTES,
+    login::ROUTES,
     whoami::ROUTES,
 ];

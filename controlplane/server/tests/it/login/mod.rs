@@ -2,4 +2,5 @@
 
 mod honest;
 mod hostile;
+mod over_http;
 mod setup;
