@@ -140,6 +140,7 @@ impl Server {
             config,
             leading,
             keyring: keks.keyring().clone(),
+            keks,
             logins: Logins::default(),
             restoring: Arc::default(),
         };
@@ -332,6 +333,7 @@ async fn open_log(config: &Config, ground: &Ground, info: ServerInfo) -> anyhow:
         .await
         .with_context(|| format!("cannot open the log in {}", directory.display()))?;
     let access = Arc::new(Access::new(config.acl_enabled));
+    access.configure(config);
     Ok(Cluster::new(
         raft,
         hub,
