@@ -146,7 +146,7 @@ impl Server {
         };
         let server = Self {
             cluster,
-            keyring: keks.keyring().clone(),
+            keyring: api.keyring.clone(),
             endpoint,
             certificates,
             loops,
