@@ -94,6 +94,7 @@ impl Config {
             node_join_token: join_token(file)?,
             acl_enabled: file.acl.enabled,
             token_lifetimes: token_lifetimes(file)?,
+            acl_stale_max: acl_stale_max(file)?,
             schedulers: schedulers(file)?,
             merging: match file.server.merge_updates {
                 None | Some(true) => Merging::On,
@@ -235,6 +236,11 @@ fn http(file: &ConfigFile) -> Result<HttpConfig, ConfigError> {
         response_headers: response_headers(file)?,
         allowed_hosts: file.http.allowed_hosts.clone(),
     })
+}
+
+fn acl_stale_max(file: &ConfigFile) -> Result<Duration, ConfigError> {
+    const DEFAULT: Duration = Duration::from_secs(600);
+    time("acl.stale_max", file.acl.stale_max.as_deref(), DEFAULT)
 }
 
 fn token_lifetimes(file: &ConfigFile) -> Result<TokenLifetimes, ConfigError> {

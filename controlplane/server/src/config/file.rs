@@ -147,6 +147,8 @@ pub struct AclBlock {
     pub token_min_expiration_ttl: Option<String>,
     /// The longest.
     pub token_max_expiration_ttl: Option<String>,
+    /// How long a server without a leader serves client tokens, with `?stale` for instance.
+    pub stale_max: Option<String>,
 }
 
 /// `telemetry { metrics_require_token = true }`

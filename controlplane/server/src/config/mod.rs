@@ -61,6 +61,8 @@ pub struct Config {
     pub acl_enabled: bool,
     /// How long tokens that expire may be valid.
     pub token_lifetimes: TokenLifetimes,
+    /// How long a server without a leader serves client tokens.
+    pub acl_stale_max: Duration,
     /// Scheduler threads.
     pub schedulers: usize,
     /// Whether what nodes report shares entries of the log.

@@ -93,6 +93,7 @@ impl Gate {
         requested: &Requested<'_>,
     ) -> Result<Self, HttpError> {
         let found = requested.admit(api, &shown).await?;
+        check_contact(api, &found.asker.caller)?;
         if requested.endpoint.source != Source::Node {
             let place = requested.place(&api.cluster.snapshot());
             if !place.is_missing() {
@@ -302,6 +303,24 @@ impl Judged {
             Verdict::Hidden => Err(hidden(need)),
         }
     }
+}
+
+/// Refuses client tokens of a server that has heard no leader for `acl.stale_max`: they may have
+/// been deleted long ago. Management tokens go on, because the operator of a broken cluster has to
+/// see it.
+fn check_contact(api: &Api, caller: &Caller) -> Result<(), HttpError> {
+    let is_client = matches!(
+        caller,
+        Caller::Token {
+            kind: AclTokenKind::Client,
+            ..
+        }
+    );
+    let silent_for = api.cluster.raft().last_contact().unwrap_or_default();
+    if is_client && silent_for > api.config.acl_stale_max {
+        return Err(HttpError::internal("No cluster leader"));
+    }
+    Ok(())
 }
 
 /// The answer for an object that the caller may not know of: that of an id that no object has.

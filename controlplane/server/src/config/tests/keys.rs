@@ -69,7 +69,7 @@ const ADDRESSES: [Row; 7] = [
     ),
 ];
 
-const SECURITY: [Row; 10] = [
+const SECURITY: [Row; 11] = [
     (
         "tls.ca_file",
         "tls {\n ca_file = \"/7\"\n cert_file = \"/cert\"\n key_file = \"/key\"\n}",
@@ -97,6 +97,9 @@ const SECURITY: [Row; 10] = [
         |it| it.http.tls == HttpTls::Mutual,
     ),
     ("acl.enabled", "acl { enabled = true }", |it| it.acl_enabled),
+    ("acl.stale_max", "acl { stale_max = \"7m\" }", |it| {
+        it.acl_stale_max.as_secs() == 420
+    }),
     (
         "acl.token_min_expiration_ttl",
         "acl { token_min_expiration_ttl = \"7m\" }",
