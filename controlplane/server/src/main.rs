@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Parser;
 use controlplane_server::certificates::{self, Certificates};
+use controlplane_server::cluster::Cluster;
 use controlplane_server::config::Config;
 use controlplane_server::data_dir::{self, Chosen};
 use controlplane_server::logging::{LevelSet, Logging};
@@ -118,10 +119,10 @@ async fn serve(arguments: Arguments, config: Config, logging: Logging) -> anyhow
     if let Some(file) = arguments.config.clone()
         && let Some(mut hangup) = hangup.take()
     {
-        let certificates = server.certificates().clone();
+        let (certificates, cluster) = (server.certificates().clone(), server.cluster().clone());
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {
-                on_hangup(&file, &logging, &certificates);
+                on_hangup(&file, &logging, &certificates, &cluster);
             }
         });
     }
@@ -129,7 +130,7 @@ async fn serve(arguments: Arguments, config: Config, logging: Logging) -> anyhow
         http = %server.http_address(), quic = %server.quic_address()?, "serving"
     );
     if arguments.acl {
-        let token = dev_acl::token(server.cluster(), &data_dir).await?;
+        let token = dev_acl::token(server.cluster(), server.keyring(), &data_dir).await?;
         eprintln!("access control is on; clients use the management token:");
         eprintln!("export NOMAD_TOKEN={token}");
     }
@@ -183,7 +184,12 @@ async fn hung_up(hangup: &mut Option<Signal>) {
 }
 
 /// Reads the file again for what can change while a server runs.
-fn on_hangup(path: &std::path::Path, logging: &Logging, certificates: &Certificates) {
+fn on_hangup(
+    path: &std::path::Path,
+    logging: &Logging,
+    certificates: &Certificates,
+    cluster: &Cluster,
+) {
     let config = match Config::load(path) {
         Ok(config) => config,
         Err(error) => {
@@ -192,17 +198,19 @@ fn on_hangup(path: &std::path::Path, logging: &Logging, certificates: &Certifica
             return;
         }
     };
+    cluster.reconfigure(&config);
     let level = config.log.level;
     // Whoever changed more than that has to hear of it at every level that is usual.
     match logging.set_level(level) {
         Ok(LevelSet::Counts) => tracing::warn!(
             %level,
-            "SIGHUP: log_level and the certificates are read; all other settings need a restart"
+            "SIGHUP: log_level, the certificates, limits.budget and the labels of metrics are read; \
+             all other settings need a restart"
         ),
         Ok(LevelSet::Overridden) => tracing::warn!(
             %level,
-            "SIGHUP: log_level is read and changes nothing: DROVER_LOG is set; the certificates are \
-             read; all other settings need a restart"
+            "SIGHUP: log_level is read and changes nothing: DROVER_LOG is set; the certificates, \
+             limits.budget and the labels of metrics are read; all other settings need a restart"
         ),
         Err(error) => {
             let error = anyhow::Error::from(error);

@@ -41,7 +41,7 @@ pub mod search;
 
 pub use document::{openapi, table};
 pub use endpoint::{Body, Endpoint, Kind, Method, Parameter, ReadBody, Source, Support};
-pub use meter::Class;
+pub use meter::{Charge, Class};
 pub use operation::Operation;
 pub use table::{Found, NotFound, find};
 pub use template::Parameters;

@@ -1,5 +1,7 @@
 //! The names that metrics and budgets know an operation by.
 
+use protocol_access::need::Need;
+
 use crate::endpoint::{Body, Endpoint, Method, Source};
 
 /// The class of an operation, in metrics and budgets.
@@ -24,7 +26,46 @@ impl Class {
     }
 }
 
+/// The budget that a request is charged to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Charge {
+    /// None: the route tells whether a server is well, and is never refused.
+    Nothing,
+    /// That of logins, by address.
+    Login,
+    /// The caller's.
+    Caller,
+}
+
 impl Endpoint {
+    /// The budget that a request of this operation is charged to.
+    pub fn charge(&self) -> Charge {
+        let path = self.path.strip_prefix("/v1/").unwrap_or(self.path);
+        match path {
+            "agent/health" => Charge::Nothing,
+            "acl/login" | "acl/token/onetime/exchange" => Charge::Login,
+            _ if path.starts_with("acl/oidc/") => Charge::Login,
+            _ if path.starts_with("status/") || path.contains(".well-known/") => Charge::Nothing,
+            _ => Charge::Caller,
+        }
+    }
+
+    /// Whether a credential that is not valid is told from a valid one: by a refusal, or by the
+    /// answer. Other routes ignore it.
+    pub fn examines_credential(&self) -> bool {
+        let tells = ["/v1/acl/whoami", "/v1/acl/token/self"];
+        self.need != Need::Public || tells.contains(&self.path)
+    }
+
+    /// Whether a request by `method` is written into the audit log: changes of access control,
+    /// logins, and snapshots, which hold everything.
+    pub fn is_audited(&self, method: Method) -> bool {
+        match self.room() {
+            "acl" => self.class(method) == Class::Write,
+            _ => self.path == "/v1/operator/snapshot",
+        }
+    }
+
     /// The class of a request by `method`.
     pub fn class(&self, method: Method) -> Class {
         let many = self.answer.starts_with("Vec<") || self.filterable;
@@ -82,9 +123,67 @@ mod tests {
     use super::*;
 
     fn meter(name: &str, method: Method) -> String {
-        let endpoint = crate::endpoints().find(|it| it.name == name);
-        let endpoint = endpoint.expect("an operation");
+        let endpoint = endpoint(name);
         format!("{}.{}", endpoint.room(), endpoint.class(method).name())
+    }
+
+    fn endpoint(name: &str) -> &'static Endpoint {
+        let endpoint = crate::endpoints().find(|it| it.name == name);
+        endpoint.expect("an operation")
+    }
+
+    #[test]
+    fn operations_are_charged_to_the_budgets_of_the_design() {
+        for (name, expected) in [
+            ("AgentHealth", Charge::Nothing),
+            ("Leader", Charge::Nothing),
+            ("Login", Charge::Login),
+            ("StartOidcLogin", Charge::Login),
+            ("CompleteOidcLogin", Charge::Login),
+            ("ExchangeOneTimeToken", Charge::Login),
+            ("CreateOneTimeToken", Charge::Caller),
+            ("ListJobs", Charge::Caller),
+            ("Regions", Charge::Caller),
+        ] {
+            assert_eq!(endpoint(name).charge(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn routes_that_tell_of_a_credential_examine_it() {
+        let ignoring = crate::endpoints().filter(|it| !it.examines_credential());
+        let mut names: Vec<&str> = ignoring.map(|it| it.name).collect();
+        names.sort_unstable();
+        let expected = [
+            "AgentHealth",
+            "Bootstrap",
+            "CompleteOidcLogin",
+            "ExchangeOneTimeToken",
+            "Leader",
+            "ListAuthMethods",
+            "Login",
+            "OpenApi",
+            "Peers",
+            "Regions",
+            "StartOidcLogin",
+        ];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn changes_of_access_and_snapshots_are_audited() {
+        for (name, method, expected) in [
+            ("UpdatePolicy", Method::Put, true),
+            ("DeleteToken", Method::Delete, true),
+            ("Login", Method::Put, true),
+            ("SaveSnapshot", Method::Get, true),
+            ("RestoreSnapshot", Method::Put, true),
+            ("ReadPolicy", Method::Get, false),
+            ("ReadWhoAmI", Method::Get, false),
+            ("RegisterJob", Method::Put, false),
+        ] {
+            assert_eq!(endpoint(name).is_audited(method), expected, "{name}");
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) enum Caller {
     /// The holder of a token.
     Token {
         /// The token's public id.
-        accessor_id: String,
+        accessor_id: Arc<str>,
         /// Its type.
         kind: AclTokenKind,
     },

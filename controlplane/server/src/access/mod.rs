@@ -8,19 +8,30 @@
 //!  a write: ProposeRequest{command, asker{caller, requirements}} ─► leader: recheck ─► log
 //! ```
 //!
+//! A request is counted ([`measure`]) and charged ([`budgets`]) once its caller is found.
+//!
 //! A caller belongs to one request, never to a connection. [`resolve`] finds it on a snapshot of
 //! the state, each time anew; caches hold compiled rights only, under what they were compiled from.
 
 mod asker;
+pub(crate) mod audit;
+mod budgets;
 mod cache;
 mod credential;
+mod measure;
 mod place;
 mod recheck;
 mod resolve;
+mod second_look;
+mod shared_barrier;
 
 pub(crate) use asker::{Asker, Caller};
+pub(crate) use budgets::OccupiedPlace;
 pub(crate) use credential::{Credential, CredentialError};
+pub(crate) use measure::Count;
+pub use measure::Labels;
 pub(crate) use place::FoundPlace;
 pub(crate) use recheck::{Origin, Recheck, origin_from_wire};
 pub(crate) use resolve::Access;
 pub(crate) use resolve::Rejected;
+pub(crate) use shared_barrier::SharedBarrier;

@@ -40,6 +40,11 @@ impl Origin {
 }
 
 impl Recheck {
+    /// Whether the caller has the rights that its change needs.
+    pub(crate) fn holds(&self, asker: &Asker) -> bool {
+        self.requirements.iter().all(|it| it.holds(&asker.acl))
+    }
+
     /// The caller `asker` with these requirements.
     pub(crate) fn of(asker: &Asker, requirements: Vec<Requirement>) -> Self {
         Self {
@@ -62,7 +67,7 @@ impl Recheck {
             }
             Caller::Token { accessor_id, .. } => {
                 wire.set_kind(Kind::Token);
-                wire.accessor_id.clone_from(accessor_id);
+                wire.accessor_id = accessor_id.to_string();
             }
         }
         wire
@@ -93,7 +98,7 @@ fn caller_from_wire(wire: &v1::Caller) -> Result<Recheck, String> {
                 .map_err(|_| "bad address of a caller")?,
         },
         Ok(Kind::Token) => Caller::Token {
-            accessor_id: wire.accessor_id.clone(),
+            accessor_id: wire.accessor_id.as_str().into(),
             // Looked up again: the rights are those of the state.
             kind: AclTokenKind::Client,
         },
@@ -166,25 +171,23 @@ fn requirement_from_wire(wire: &v1::Requirement) -> Option<Requirement> {
 }
 
 impl Access {
-    /// Whether a caller may still make its change, as `snapshot` has its rights. Where access
+    /// The caller of a change, as `snapshot` has it; `None` where it is refused. Where access
     /// control is on here, a caller of a server where it is off is refused: one server with another
     /// configuration opens no write.
-    pub(crate) fn still_allows(
+    pub(crate) fn caller_again(
         &self,
         recheck: &Recheck,
         snapshot: &Snapshot,
         now: UnixNanos,
-    ) -> bool {
+    ) -> Option<Asker> {
         if !self.is_on() {
-            return true;
+            return Some(self.open(snapshot));
         }
-        let asker = match &recheck.caller {
-            Caller::Open => return false,
-            Caller::Anonymous { address } => Ok(self.anonymous(snapshot, *address)),
-            Caller::Token { accessor_id, .. } => self.by_accessor(snapshot, accessor_id, now),
-        };
-        let holds = |asker: &Asker| recheck.requirements.iter().all(|it| it.holds(&asker.acl));
-        asker.is_ok_and(|asker| holds(&asker))
+        match &recheck.caller {
+            Caller::Open => None,
+            Caller::Anonymous { address } => Some(self.anonymous(snapshot, *address)),
+            Caller::Token { accessor_id, .. } => self.by_accessor(snapshot, accessor_id, now).ok(),
+        }
     }
 }
 
@@ -222,7 +225,7 @@ mod tests {
             Requirement::Operator(OperatorCapability::SnapshotSave),
         ];
         let token = Caller::Token {
-            accessor_id: "a".to_owned(),
+            accessor_id: "a".into(),
             kind: AclTokenKind::Client,
         };
         let address = [10, 0, 0, 1].into();
@@ -265,13 +268,17 @@ mod tests {
         let snapshot = State::new().snapshot();
         let open = recheck(Caller::Open, Vec::new());
         let now = UnixNanos(1);
-        assert!(Access::new(false).still_allows(&open, &snapshot, now));
-        assert!(!Access::new(true).still_allows(&open, &snapshot, now));
+        let is_known = |is_on, recheck: &Recheck| {
+            let access = Access::new(is_on);
+            access.caller_again(recheck, &snapshot, now).is_some()
+        };
+        assert!(is_known(false, &open));
+        assert!(!is_known(true, &open));
         let gone = Caller::Token {
-            accessor_id: "gone".to_owned(),
+            accessor_id: "gone".into(),
             kind: AclTokenKind::Management,
         };
         let gone = recheck(gone, Vec::new());
-        assert!(!Access::new(true).still_allows(&gone, &snapshot, now));
+        assert!(!is_known(true, &gone));
     }
 }

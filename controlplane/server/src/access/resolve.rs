@@ -5,11 +5,16 @@ use std::sync::Arc;
 
 use controlplane_state::{AclToken, AclTokenKind, Digest, Snapshot};
 use parking_lot::Mutex;
+use protocol_access::budget::Limits;
 use protocol_access::{Acl, Policy};
 use protocol_model::UnixNanos;
 
+use super::budgets::CallerBudgets;
 use super::cache::Cache;
-use super::{Asker, Caller, Credential};
+use super::measure::Meters;
+use super::second_look::SecondLook;
+use super::{Asker, Caller, Credential, SharedBarrier};
+use crate::config::Config;
 
 /// Parsed policies that are kept.
 const POLICIES_MAX: usize = 4096;
@@ -66,6 +71,10 @@ pub(crate) struct Access {
     is_on: bool,
     management: Arc<Acl>,
     caches: Mutex<Caches>,
+    meters: Meters,
+    budgets: CallerBudgets,
+    second_look: SecondLook,
+    health_barrier: SharedBarrier,
 }
 
 impl Access {
@@ -80,7 +89,37 @@ impl Access {
             is_on,
             management: Arc::new(Acl::management()),
             caches: Mutex::new(caches),
+            meters: Meters::default(),
+            budgets: CallerBudgets::new(Limits::default()),
+            second_look: SecondLook::default(),
+            health_barrier: SharedBarrier::default(),
         }
+    }
+
+    /// How often callers asked for what.
+    pub(crate) fn meters(&self) -> &Meters {
+        &self.meters
+    }
+
+    /// How much callers may ask.
+    pub(crate) fn budgets(&self) -> &CallerBudgets {
+        &self.budgets
+    }
+
+    /// The barrier of those who ask for this server's health: they are never refused.
+    pub(crate) fn health_barrier(&self) -> &SharedBarrier {
+        &self.health_barrier
+    }
+
+    /// For credentials that are not known here.
+    pub(crate) fn second_look(&self) -> &SecondLook {
+        &self.second_look
+    }
+
+    /// Takes the settings that may change while a server runs: budgets, and labels of metrics.
+    pub(crate) fn configure(&self, config: &Config) {
+        self.meters.set_labels(config.telemetry.labels);
+        self.budgets.set_limits(config.limits.budgets);
     }
 
     /// Whether access control is on.
@@ -127,7 +166,7 @@ impl Access {
     }
 
     /// Any caller where access control is off.
-    fn open(&self, snapshot: &Snapshot) -> Asker {
+    pub(super) fn open(&self, snapshot: &Snapshot) -> Asker {
         Asker {
             caller: Caller::Open,
             acl: Arc::clone(&self.management),
@@ -167,7 +206,7 @@ impl Access {
         };
         Ok(Asker {
             caller: Caller::Token {
-                accessor_id: token.accessor_id.clone(),
+                accessor_id: token.accessor_id.as_str().into(),
                 kind: token.kind,
             },
             acl,

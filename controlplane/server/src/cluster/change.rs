@@ -7,11 +7,13 @@ use bytes::Bytes;
 use controlplane_raft::{Leader, ProposeError, RaftStatus, ServerId};
 use controlplane_state::command::NETWORKS_LEVEL;
 use controlplane_state::{Command, Outcome, Refusal, Stamped, codec};
+use protocol_access::budget::Refused;
 use protocol_transport::StreamKind;
 use protocol_wire::v1;
 use tokio::time::{Instant, sleep};
 
 use super::call::CallError;
+use super::recheck::Way;
 use super::{Cluster, PATIENCE, RETRY_PAUSE, leads_in};
 use crate::access::{Origin, Recheck};
 use crate::versions::TooOld;
@@ -29,9 +31,14 @@ pub enum ChangeError {
     /// The caller lacks a right by now. Nothing changed.
     #[error("Permission denied")]
     Denied,
-    /// The caller's budget for writes is spent; seconds until it may try again. Nothing changed.
-    #[error("the budget for writes is spent; try again in {0} s")]
-    Limited(u32),
+    /// The caller's budget for writes is spent. Nothing changed.
+    #[error("{message}")]
+    Limited {
+        /// Which budget, and its size.
+        message: String,
+        /// Seconds until the caller may try again.
+        retry_after_s: u32,
+    },
     /// No leader in time. Nothing changed.
     #[error("no leader of the cluster could be reached within {0:?}; try again")]
     NoLeader(Duration),
@@ -53,6 +60,15 @@ pub enum ChangeError {
     /// This server's log has stopped. What it had sent to the others already may have happened.
     #[error("this server has stopped: {0}; look at another one before retrying")]
     Stopped(String),
+}
+
+impl From<Refused> for ChangeError {
+    fn from(refused: Refused) -> Self {
+        Self::Limited {
+            message: refused.to_string(),
+            retry_after_s: u32::try_from(refused.retry_after_seconds()).unwrap_or(u32::MAX),
+        }
+    }
 }
 
 /// Why the leader of a term did not change the state.
@@ -138,7 +154,7 @@ impl Cluster {
         recheck: &Recheck,
     ) -> Result<Changed, ChangeError> {
         if self.is_leader() {
-            self.recheck(recheck).await?;
+            self.recheck(recheck, Way::Here).await?;
             return match self.raft.propose(bytes).await {
                 Ok(proposed) => changed(&proposed.response),
                 Err(ProposeError::NotLeader { .. }) => Err(ChangeError::NoLeader(PATIENCE)),
@@ -213,7 +229,10 @@ impl Cluster {
         match Kind::try_from(error.kind) {
             Ok(Kind::NotLeader | Kind::Unavailable) => Err(ChangeError::NoLeader(PATIENCE)),
             Ok(Kind::Denied) => Err(ChangeError::Denied),
-            Ok(Kind::Limited) => Err(ChangeError::Limited(error.retry_after_s)),
+            Ok(Kind::Limited) => Err(ChangeError::Limited {
+                message: error.message.clone(),
+                retry_after_s: error.retry_after_s,
+            }),
             Ok(Kind::TooLarge) => Err(ChangeError::TooLarge(error.message.clone())),
             Ok(Kind::OldServer) => Err(ChangeError::OldServer(error.message.clone())),
             Ok(Kind::Unspecified) => Err(ChangeError::OutcomeUnknown),

@@ -8,6 +8,7 @@ use controlplane_state::{Applied, BatchResult, Command, Outcome, codec};
 use protocol_wire::v1;
 use protocol_wire::v1::propose_error::Kind;
 
+use super::recheck::Way;
 use super::{ChangeError, Cluster};
 use crate::access::{Origin, origin_from_wire};
 use crate::versions::{self, TooOld};
@@ -57,12 +58,14 @@ impl Cluster {
             Origin::Internal => return Ok(()),
             Origin::Caller(recheck) => recheck,
         };
-        self.recheck(&recheck).await.map_err(|error| {
-            let kind = match error {
-                ChangeError::Denied => Kind::Denied,
-                _ => Kind::Unavailable,
-            };
-            not_proposed(kind, error.to_string())
+        let checked = self.recheck(&recheck, Way::Forwarded).await;
+        checked.map_err(|error| match error {
+            ChangeError::Denied => not_proposed(Kind::Denied, error.to_string()),
+            ChangeError::Limited {
+                message,
+                retry_after_s,
+            } => limited(message, retry_after_s),
+            other => not_proposed(Kind::Unavailable, other.to_string()),
         })
     }
 
@@ -119,7 +122,10 @@ pub(crate) fn merged_reply(
             ChangeError::TooLarge(text) => return not_proposed(Kind::TooLarge, text.clone()),
             ChangeError::OldServer(text) => return not_proposed(Kind::OldServer, text.clone()),
             ChangeError::Denied => return not_proposed(Kind::Denied, error.to_string()),
-            ChangeError::Limited(_) => return not_proposed(Kind::Limited, error.to_string()),
+            ChangeError::Limited {
+                message,
+                retry_after_s,
+            } => return limited(message.clone(), *retry_after_s),
             ChangeError::OutcomeUnknown | ChangeError::Nonsense(_) | ChangeError::Stopped(_) => {
                 return not_proposed(Kind::Unspecified, error.to_string());
             }
@@ -139,6 +145,15 @@ pub(crate) fn merged_reply(
         // It happened, and cannot be told.
         Err(error) => not_proposed(Kind::Unspecified, error.to_string()),
     }
+}
+
+/// The answer for a caller whose budget is spent.
+fn limited(message: String, retry_after_s: u32) -> v1::ProposeReply {
+    let mut reply = not_proposed(Kind::Limited, message);
+    if let Some(error) = &mut reply.error {
+        error.retry_after_s = retry_after_s;
+    }
+    reply
 }
 
 /// Why a forwarded change was not proposed.

@@ -26,6 +26,7 @@ pub(crate) use self::forwarded::merged_reply;
 pub(crate) use self::pace::SharedPace;
 use crate::access::Access;
 use crate::clock::WallClock;
+use crate::config::Config;
 use crate::machine::Hub;
 use crate::versions::Versions;
 
@@ -79,6 +80,12 @@ impl Cluster {
     /// Callers and their rights.
     pub(crate) fn access(&self) -> &Arc<Access> {
         &self.access
+    }
+
+    /// Takes the settings of `config` that may change while a server runs: budgets, and labels of
+    /// metrics.
+    pub fn reconfigure(&self, config: &Config) {
+        self.access.configure(config);
     }
 
     /// What the other servers run.

@@ -1,9 +1,24 @@
-//! The leader's second look at the caller of a change.
+//! The leader's second look at the caller of a change: its rights, and its budget for writes.
+//!
+//! The gate of the server that a request came to has charged it there. A leader charges those that
+//! other servers send once more, so that a budget for writes holds for the whole cluster.
 
 use std::sync::atomic::Ordering;
 
+use protocol_access::budget::Class;
+use tokio::time::Instant;
+
 use super::{ChangeError, Cluster};
 use crate::access::Recheck;
+
+/// The way of a change to its leader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// The request came to the leader.
+    Here,
+    /// Another server sends it.
+    Forwarded,
+}
 
 impl Cluster {
     /// Judges the caller of a change on the newest applied state, immediately before it is proposed
@@ -11,8 +26,8 @@ impl Cluster {
     /// acknowledged deletion of a token may be missing.
     ///
     /// # Errors
-    /// If the caller lacks a right by now, or no majority answers.
-    pub(super) async fn recheck(&self, recheck: &Recheck) -> Result<(), ChangeError> {
+    /// If the caller lacks a right by now, its budget is spent, or no majority answers.
+    pub(super) async fn recheck(&self, recheck: &Recheck, way: Way) -> Result<(), ChangeError> {
         let term = self.raft.standing().borrow().term;
         let snapshot = if self.barred_term.load(Ordering::Relaxed) == term {
             self.snapshot()
@@ -23,12 +38,17 @@ impl Cluster {
             }
             snapshot
         };
-        if self
+        let asker = self
             .access
-            .still_allows(recheck, &snapshot, self.wall_clock())
-        {
-            return Ok(());
+            .caller_again(recheck, &snapshot, self.wall_clock())
+            .ok_or(ChangeError::Denied)?;
+        if way == Way::Forwarded {
+            let (budgets, now) = (self.access.budgets(), Instant::now());
+            budgets.charge(&asker.caller, Class::Write, now)?;
         }
-        Err(ChangeError::Denied)
+        match recheck.holds(&asker) {
+            true => Ok(()),
+            false => Err(ChangeError::Denied),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! From a file as written to what the server is built from: defaults, and what is refused.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,10 +12,10 @@ use protocol_transport::{Region, Secret};
 
 use super::file::ConfigFile;
 use super::{
-    Config, ConfigError, GcConfig, HttpConfig, HttpTls, LOG_LEVELS, Limits, LogConfig, Merging,
-    TlsConfig,
+    Config, ConfigError, GcConfig, HttpConfig, HttpTls, LOG_LEVELS, Labels, Limits, LogConfig,
+    Merging, TelemetryConfig, TlsConfig,
 };
-use super::{addresses, times};
+use super::{addresses, budgets, times};
 
 /// More scheduler threads than any host has use for.
 const SCHEDULERS_MAX: usize = 64;
@@ -102,6 +103,7 @@ impl Config {
             raft,
             gc: gc(file)?,
             limits: limits(file)?,
+            telemetry: telemetry(file),
             log: log(file)?,
         })
     }
@@ -158,7 +160,18 @@ fn limits(file: &ConfigFile) -> Result<Limits, ConfigError> {
         )?,
         body_bytes: at_least("limits.job_max_bytes", given.job_max_bytes, 1024, 8 << 20)?,
         sessions: at_least("limits.sessions_max", given.sessions_max, 1, 20_000)?,
+        budgets: budgets::limits(&given.budget)?,
     })
+}
+
+fn telemetry(file: &ConfigFile) -> TelemetryConfig {
+    TelemetryConfig {
+        labels: match file.telemetry.disable_rpc_rate_metrics_labels {
+            true => Labels::Off,
+            false => Labels::ByIdentity,
+        },
+        metrics_require_token: file.telemetry.metrics_require_token,
+    }
 }
 
 /// A number, `usual` unless given. One below `least` is refused, not raised: the file would say one
@@ -311,7 +324,7 @@ fn ip(key: &'static str, text: Option<&str>) -> Result<IpAddr, ConfigError> {
 }
 
 pub(super) fn time(
-    key: &'static str,
+    key: impl Into<Cow<'static, str>>,
     text: Option<&str>,
     default: Duration,
 ) -> Result<Duration, ConfigError> {
@@ -321,9 +334,9 @@ pub(super) fn time(
     }
 }
 
-pub(super) fn value(key: &'static str, message: impl Into<String>) -> ConfigError {
+pub(super) fn value(key: impl Into<Cow<'static, str>>, message: impl Into<String>) -> ConfigError {
     ConfigError::Value {
-        key,
+        key: key.into(),
         message: message.into(),
     }
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use protocol_transport::Secret;
 use serde::Deserialize;
 
+use super::budgets::BudgetBlocks;
+
 /// `controlplane --config FILE`. See `docs/configuration.md`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -40,6 +42,8 @@ pub struct ConfigFile {
     pub keyring: KeyringBlock,
     /// Limits that protect the server.
     pub limits: LimitsBlock,
+    /// Metrics.
+    pub telemetry: TelemetryBlock,
 }
 
 /// `ports { http = 4646, quic = 4647 }`
@@ -145,6 +149,16 @@ pub struct AclBlock {
     pub token_max_expiration_ttl: Option<String>,
 }
 
+/// `telemetry { metrics_require_token = true }`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TelemetryBlock {
+    /// Whether requests are counted by operation alone, not by caller.
+    pub disable_rpc_rate_metrics_labels: bool,
+    /// Whether metrics are shown only to callers with `agent` read.
+    pub metrics_require_token: bool,
+}
+
 /// `keyring "file" { path = "/var/lib/drover/keyring" }`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -173,4 +187,6 @@ pub struct LimitsBlock {
     pub job_max_bytes: Option<usize>,
     /// Node sessions at the same time; 20000 unless given.
     pub sessions_max: Option<usize>,
+    /// How much callers may ask where access control is on: `budget "token" { read = 100 }`.
+    pub budget: BudgetBlocks,
 }

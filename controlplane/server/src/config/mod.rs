@@ -2,6 +2,7 @@
 //! server is built from ([`Config`], made in `build`). The running server never sees the raw file.
 
 mod addresses;
+pub mod budgets;
 mod build;
 pub mod file;
 mod read;
@@ -10,11 +11,13 @@ mod tests;
 mod times;
 
 use controlplane_leader::false_positives::expected_false_positives;
+use std::borrow::Cow;
 use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use protocol_access::budget;
 use protocol_access::method::TokenLifetimes;
 use protocol_transport::{Region, Secret};
 use tracing::Level;
@@ -22,6 +25,7 @@ use tracing::Level;
 use self::build::TlsNeed;
 use self::file::ConfigFile;
 use self::read::{FILE_BYTES_MAX, Mistake, Read};
+pub use crate::access::Labels;
 
 /// What a server is built from.
 #[derive(Clone, Debug)]
@@ -69,6 +73,8 @@ pub struct Config {
     pub gc: GcConfig,
     /// Limits that protect the server.
     pub limits: Limits,
+    /// Metrics.
+    pub telemetry: TelemetryConfig,
     /// Log lines.
     pub log: LogConfig,
 }
@@ -212,6 +218,17 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Node sessions at the same time; more are told to try elsewhere.
     pub sessions: usize,
+    /// How much callers may ask where access control is on.
+    pub budgets: budget::Limits,
+}
+
+/// Metrics of requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TelemetryConfig {
+    /// Whether requests are counted by caller.
+    pub labels: Labels,
+    /// Whether metrics are shown only to callers with `agent` read.
+    pub metrics_require_token: bool,
 }
 
 /// Why a configuration cannot be used.
@@ -244,7 +261,7 @@ pub enum ConfigError {
     #[error("{key}: {message}")]
     Value {
         /// The key, as written in the file.
-        key: &'static str,
+        key: Cow<'static, str>,
         /// What is wrong, and what to do.
         message: String,
     },
@@ -281,7 +298,7 @@ impl Config {
         })?;
         Self::build(&read.file).map_err(|error| match error {
             ConfigError::Value { key, message } => ConfigError::Parse {
-                place: place(read.line(key)),
+                place: place(read.line(&key)),
                 message: format!("{key}: {message}"),
             },
             other => other,
@@ -292,7 +309,7 @@ impl Config {
     /// is below the working directory: the node of `--node` gets absolute paths.
     pub fn dev(data_dir: PathBuf) -> Result<Self, ConfigError> {
         let data_dir = std::path::absolute(data_dir).map_err(|error| ConfigError::Value {
-            key: "--data-dir",
+            key: "--data-dir".into(),
             message: error.to_string(),
         })?;
         let mut file = ConfigFile {

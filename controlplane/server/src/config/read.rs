@@ -19,9 +19,9 @@ use super::file::ConfigFile;
 /// The largest configuration file: a hundred times what one with every key needs.
 pub(super) const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Top-level blocks with a label, which is a key of its own: `keyring "file" { path = ".." }` is
-/// the key `keyring.file.path`.
-const LABELLED: &[&str] = &["keyring"];
+/// Blocks with a label, which is a key of its own: `keyring "file" { path = ".." }` is the key
+/// `keyring.file.path`, and `budget "token" { read = 1 }` in `limits` is `limits.budget.token.read`.
+const LABELLED: &[&str] = &["keyring", "limits.budget"];
 
 /// What is wrong with a text, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -91,14 +91,23 @@ type Found = (Option<Range<usize>>, String);
 
 /// Only plain values, and each key once.
 fn plain_body(body: &Body, above: &[&str]) -> Result<(), Found> {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: Vec<Vec<&str>> = Vec::new();
     for structure in body {
         let (name, span) = name_of(structure);
-        let path = || [above, &[name]].concat().join(".");
-        if seen.contains(&name) {
+        let keys: Vec<&str> = match structure {
+            Structure::Attribute(_) => vec![name],
+            Structure::Block(block) => {
+                let labels = block.labels.iter().map(|label| label.as_str());
+                std::iter::once(name).chain(labels).collect()
+            }
+        };
+        let path = || [above, &keys].concat().join(".");
+        if seen
+            .iter()
+            .any(|other| other.starts_with(&keys) || keys.starts_with(other))
+        {
             return Err((span, format!("{}: it is given twice", path())));
         }
-        seen.push(name);
         match structure {
             Structure::Attribute(attribute) => {
                 if let Some(wrong) = not_plain(&attribute.value) {
@@ -111,17 +120,16 @@ fn plain_body(body: &Body, above: &[&str]) -> Result<(), Found> {
                 }
             }
             Structure::Block(block) => {
-                let labelled = above.is_empty() && LABELLED.contains(&name);
-                if labelled && block.labels.len() != 1 {
-                    let message = format!("{}: the block has one label", path());
-                    return Err((span, message));
+                let labels = usize::from(LABELLED.contains(&&*[above, &[name]].concat().join(".")));
+                if block.labels.len() != labels {
+                    let labels = if labels == 0 { "no" } else { "one" };
+                    let name = [above, &[name]].concat().join(".");
+                    return Err((span, format!("{name}: the block has {labels} label")));
                 }
-                if !labelled && !block.labels.is_empty() {
-                    return Err((span, format!("{}: the block has no label", path())));
-                }
-                plain_body(&block.body, &[above, &[name]].concat())?;
+                plain_body(&block.body, &[above, &keys].concat())?;
             }
         }
+        seen.push(keys);
     }
     Ok(())
 }
@@ -179,18 +187,19 @@ fn culprit(values: &Value, refusal: &str) -> Vec<String> {
 /// Where a key is, or what of it the file has.
 fn span_of(tree: &Body, key: &[String]) -> Option<Range<usize>> {
     let (name, rest) = key.split_first()?;
-    let structure = tree.iter().find(|it| name_of(it).0 == name)?;
-    let deeper = match structure {
+    let named = || tree.iter().filter(|it| name_of(it).0 == name);
+    let inside = named().find_map(|structure| match structure {
         Structure::Block(block) => match (block.labels.first(), rest.split_first()) {
             (Some(label), Some((first, inside))) if label.as_str() == first => {
-                span_of(&block.body, inside)
+                let label = name_of(structure).1;
+                span_of(&block.body, inside).or(label)
             }
             (Some(_), _) => None,
             (None, _) => span_of(&block.body, rest),
         },
         Structure::Attribute(_) => None,
-    };
-    deeper.or_else(|| name_of(structure).1)
+    });
+    inside.or_else(|| named().next().and_then(|structure| name_of(structure).1))
 }
 
 fn line_of(text: &str, span: Range<usize>) -> usize {

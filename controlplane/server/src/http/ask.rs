@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use controlplane_state::{Snapshot, Table};
 use parking_lot::Mutex;
+use protocol_access::budget::Place;
 use protocol_api::{Parameters, Written};
 use protocol_model::UnixNanos;
 use serde::Serialize;
@@ -143,6 +144,7 @@ impl Ask {
         if known == 0 || moved(&first) > known {
             return Ok(first);
         }
+        let _place = self.gate.enter(&self.api, Place::Waiting)?;
         let deadline = Instant::now() + self.until_expiry().map_or(wait, |left| wait.min(left));
         let mut newest = cluster.hub().watch();
         let mut stopped = self.stopped.clone();

@@ -12,6 +12,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use protocol_access::budget::Place;
 use protocol_api::client::{
     ListFiles, ReadFile, ReadFileAt, ReadLogs, StatFile, StreamFile, StreamFrame,
 };
@@ -136,7 +137,7 @@ async fn logs(ask: &Ask) -> Answered {
         offset,
         origin,
     });
-    stream(ask, NodeCall::about(&ask.api, id, request).await?, form).await
+    stream(ask, id, request, form).await
 }
 
 async fn read_file(ask: &Ask, id: AllocId, span: Span, form: Form, follow: bool) -> Answered {
@@ -154,7 +155,7 @@ async fn read_file(ask: &Ask, id: AllocId, span: Span, form: Form, follow: bool)
         follow,
         origin,
     });
-    stream(ask, NodeCall::about(&ask.api, id, request).await?, form).await
+    stream(ask, id, request, form).await
 }
 
 /// How file contents are sent.
@@ -171,7 +172,9 @@ const PARTS_MAX: usize = 4;
 
 /// The answer: its head is sent once the node's first word is known, so that a refusal has a
 /// status.
-async fn stream(ask: &Ask, mut call: NodeCall, form: Form) -> Answered {
+async fn stream(ask: &Ask, id: AllocId, request: Request, form: Form) -> Answered {
+    let place = ask.gate.enter(&ask.api, Place::Stream)?;
+    let mut call = NodeCall::about(&ask.api, id, request).await?;
     let first = call.next().await?;
     let (parts, received) = mpsc::channel(PARTS_MAX);
     let (api, gate) = (ask.api.clone(), Arc::clone(&ask.gate));
@@ -182,6 +185,7 @@ async fn stream(ask: &Ask, mut call: NodeCall, form: Form) -> Answered {
                 tracing::debug!(reason = %refused.message, "an answer was ended");
             }
         }
+        drop(place);
     });
     let parts = futures::stream::unfold(Some(received), |state| async move {
         let mut received = state?;

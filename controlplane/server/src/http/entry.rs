@@ -24,6 +24,7 @@ use super::gzip;
 use super::listen::Held;
 use super::origin;
 use super::query::{Plus, Query, decode};
+use super::requested::Requested;
 use super::route;
 use crate::access::Credential;
 
@@ -142,7 +143,14 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         credential: Credential::of(&parts.headers)?,
         address: held.as_ref().map(Held::address),
     };
-    let gate = Gate::pass(&api, shown, endpoint, &parameters, &query).await?;
+    let requested = Requested {
+        endpoint,
+        method: method.unwrap_or(protocol_api::Method::Get),
+        parameters: &parameters,
+        query: &query,
+    };
+    let gate = Gate::pass(&api, shown, &requested).await?;
+    let audited = requested.is_audited().then(|| requested.audited(&gate));
     if query.text("filter").is_some() && !endpoint.filterable {
         return Err(HttpError::bad_request(
             "?filter is for lists of jobs, allocations, evaluations, deployments, nodes and \
@@ -175,6 +183,12 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         read_index: AtomicU64::new(0),
     };
     let answered = Box::pin(route::serve(&mut ask, endpoint)).await;
+    if let Some(audited) = audited {
+        audited.write(match &answered {
+            Ok(response) => response.status().as_u16(),
+            Err(error) => error.status.as_u16(),
+        });
+    }
     answered.or_else(|error| ask.not_found(error))
 }
 

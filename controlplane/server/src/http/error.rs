@@ -92,7 +92,10 @@ impl From<ChangeError> for HttpError {
         match error {
             ChangeError::Refused(refusal) => refusal.into(),
             ChangeError::Denied => Self::permission_denied(),
-            ChangeError::Limited(seconds) => Self::limited(error.to_string(), seconds),
+            ChangeError::Limited {
+                message,
+                retry_after_s,
+            } => Self::limited(message, retry_after_s),
             ChangeError::NoLeader(_) => Self::internal("No cluster leader"),
             ChangeError::TooLarge(_) => Self::new(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
             // Nothing is wrong with the request: it can be made again after the upgrade.

@@ -20,6 +20,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
 use protocol_access::NamespaceCapability;
+use protocol_access::budget::Place;
 use protocol_api::client::{self, ExecData, ExecOutput, ExecResult};
 use protocol_model::{AllocId, json};
 use protocol_transport::{FrameReader, FrameWriter};
@@ -40,6 +41,7 @@ use super::gate::Gate;
 use super::lookup;
 use super::node_call::{self, NodeCall, Step};
 use super::query::Query;
+use crate::access::OccupiedPlace;
 use crate::gateway::{NodeCallStream, STALLED_MAX};
 
 /// The largest message of a client.
@@ -77,21 +79,35 @@ pub(super) async fn open(ask: &mut Ask, id: AllocId, request: Request) -> Answer
     if handshake {
         return Ok(upgrade.on_upgrade(move |mut socket| async move {
             let opened = match shake_hands(&api, &gate, &mut socket).await {
-                Ok(()) => open_call(&api, &gate, id, request).await,
+                Ok(()) => occupied_call(&api, &gate, id, request).await,
                 Err(error) => Err(error),
             };
             match opened {
-                Ok(call) => converse(socket, call, &api, &gate).await,
+                Ok((call, place)) => {
+                    converse(socket, call, &api, &gate).await;
+                    drop(place);
+                }
                 Err(error) => close(&mut socket, &error).await,
             }
             drop(held);
         }));
     }
-    let call = open_call(&api, &gate, id, request).await?;
+    let (call, place) = occupied_call(&api, &gate, id, request).await?;
     Ok(upgrade.on_upgrade(move |socket| async move {
         converse(socket, call, &api, &gate).await;
-        drop(held);
+        drop((held, place));
     }))
+}
+
+/// Opens the call in a place of the caller.
+async fn occupied_call(
+    api: &Api,
+    gate: &Gate,
+    id: AllocId,
+    request: Request,
+) -> Result<(NodeCall, Option<OccupiedPlace>), HttpError> {
+    let place = gate.enter(api, Place::Stream)?;
+    Ok((open_call(api, gate, id, request).await?, place))
 }
 
 /// Opens the call. A command beside a task whose driver isolates no files sees the whole host, so

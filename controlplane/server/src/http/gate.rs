@@ -15,17 +15,20 @@ use std::time::Duration;
 
 use controlplane_state::{AclTokenKind, Command, Snapshot};
 use parking_lot::Mutex;
+use protocol_access::budget::Place;
 use protocol_access::need::{Need, Scope, Verdict};
 use protocol_access::{Acl, NamespaceCapability};
-use protocol_api::{Endpoint, Parameters, Source};
-
-use tokio::time::timeout;
+use protocol_api::{Class, Endpoint, Source};
+use tokio::time::{Instant, timeout};
 
 use super::Api;
 use super::ask::Ask;
 use super::error::HttpError;
-use super::query::{Namespaces, Query};
-use crate::access::{Asker, Caller, Credential, FoundPlace, Origin, Recheck, Rejected};
+use super::query::Namespaces;
+use super::requested::{self, Found, Requested};
+use crate::access::{
+    Asker, Caller, Credential, FoundPlace, OccupiedPlace, Origin, Recheck, Rejected,
+};
 use crate::cluster::{ChangeError, Changed};
 
 /// The address of a request that came over no connection: of a test.
@@ -43,10 +46,19 @@ pub(super) struct Shown {
     pub(super) address: Option<IpAddr>,
 }
 
+impl Shown {
+    /// The address that the request is charged to, where it has no token.
+    pub(super) fn address(&self) -> IpAddr {
+        self.address.unwrap_or(NO_ADDRESS)
+    }
+}
+
 /// A request that was let in.
 #[derive(Debug)]
 pub(super) struct Gate {
-    shown: Shown,
+    address: IpAddr,
+    endpoint: &'static Endpoint,
+    class: Class,
     need: Need,
     /// The path's `id`.
     id: String,
@@ -57,6 +69,7 @@ pub(super) struct Gate {
 /// The last judgment.
 #[derive(Clone, Debug)]
 struct Judged {
+    credential: Credential,
     asker: Asker,
     place: FoundPlace,
     /// Whether the place is final: only the handler finds some.
@@ -68,85 +81,58 @@ struct Judged {
 }
 
 impl Gate {
-    /// Lets a request in, or not. Judged by this server's state, and once more after a read barrier
-    /// where the credential or the object is not known here, or a node is called.
+    /// Lets a request in, or not: its caller is found, counted, and judged by this server's state;
+    /// once more after a read barrier where the credential or the object is not known here, or a
+    /// node is called.
     ///
     /// # Errors
     /// 403, or 404 where the caller may not know that the object exists.
     pub(super) async fn pass(
         api: &Api,
         shown: Shown,
-        endpoint: &Endpoint,
-        parameters: &Parameters,
-        query: &Query,
+        requested: &Requested<'_>,
     ) -> Result<Self, HttpError> {
-        let snapshot = match endpoint.source {
-            // A call to a node is judged by the newest rights.
-            Source::Node => api.cluster.consistent().await?,
-            Source::State | Source::Log | Source::Server => api.cluster.snapshot(),
-        };
-        let first = Self::on(api, &shown, endpoint, parameters, query, &snapshot);
-        if first.is_final(endpoint) {
-            return first.gate;
+        let found = requested.admit(api, &shown).await?;
+        if requested.endpoint.source != Source::Node {
+            let place = requested.place(&api.cluster.snapshot());
+            if !place.is_missing() {
+                return Self::judged(shown, requested, found, place);
+            }
         }
         let snapshot = api.cluster.consistent().await?;
-        Self::on(api, &shown, endpoint, parameters, query, &snapshot).gate
+        let found = requested.again(api, &shown, &snapshot);
+        let found = found.map_err(|_| HttpError::permission_denied())?;
+        Self::judged(shown, requested, found, requested.place(&snapshot))
     }
 
-    fn on(
-        api: &Api,
-        shown: &Shown,
-        endpoint: &Endpoint,
-        parameters: &Parameters,
-        query: &Query,
-        snapshot: &Snapshot,
-    ) -> Attempt {
-        let now = api.cluster.wall_clock();
-        let need = endpoint.need;
-        let address = shown.address.unwrap_or(NO_ADDRESS);
-        let resolved = api
-            .cluster
-            .access()
-            .resolve(snapshot, &shown.credential, address, now);
-        let (asker, rejected) = match resolved {
-            Ok(asker) => (asker, None),
-            Err(why) if need == Need::Public => {
-                (api.cluster.access().anonymous(snapshot, address), Some(why))
-            }
-            Err(why) => {
-                tracing::debug!(why = why.name(), %address, "credential refused");
-                return Attempt {
-                    gate: Err(HttpError::permission_denied()),
-                    unknown: why == Rejected::Unknown,
-                };
-            }
-        };
-        let place = place(&need, parameters, query, snapshot);
-        // Read as `exec` reads it, or what is no handshake there would be open here.
-        let in_handshake = endpoint.credential_in_handshake
-            && !asker.is_known()
-            && query.flag("ws_handshake") == Ok(true);
-        let unknown = rejected == Some(Rejected::Unknown) || place.is_missing();
+    fn judged(
+        shown: Shown,
+        requested: &Requested<'_>,
+        Found { asker, rejected }: Found,
+        place: FoundPlace,
+    ) -> Result<Self, HttpError> {
+        let need = requested.endpoint.need;
+        let address = shown.address();
         let judged = Judged {
             is_settled: need.scope() != Some(Scope::Handler),
-            in_handshake,
+            in_handshake: requested.comes_later(&asker.caller),
             further: Vec::new(),
+            credential: shown.credential,
             asker,
             place,
         };
-        let gate = if in_handshake {
-            Ok(())
-        } else {
-            judged.check(&need)
-        };
-        let gate = gate.map(|()| Self {
-            shown: shown.clone(),
+        if !judged.in_handshake {
+            judged.check(&need)?;
+        }
+        Ok(Self {
+            address,
+            endpoint: requested.endpoint,
+            class: requested.endpoint.class(requested.method),
             need,
-            id: value(parameters, "id").to_owned(),
+            id: requested.value("id").to_owned(),
             rejected,
             state: Mutex::new(judged),
-        });
-        Attempt { gate, unknown }
+        })
     }
 
     /// Judges the request again on the snapshot that answers it, or after rights changed.
@@ -163,7 +149,7 @@ impl Gate {
         let is_new = snapshot.acl_index() != state.asker.acl_index
             || state.asker.expires.is_some_and(|expires| expires <= now);
         if is_new {
-            state.asker = self.resolve(api, snapshot, &self.shown.credential)?;
+            state.asker = self.resolve(api, snapshot, &state.credential)?;
         }
         if let Some(scope) = by_id {
             state.place = FoundPlace::by_id(scope, &self.id, snapshot);
@@ -185,7 +171,7 @@ impl Gate {
         snapshot: &Snapshot,
         credential: &Credential,
     ) -> Result<Asker, HttpError> {
-        let address = self.shown.address.unwrap_or(NO_ADDRESS);
+        let address = self.address;
         let now = api.cluster.wall_clock();
         let resolved = api
             .cluster
@@ -220,20 +206,63 @@ impl Gate {
     /// Takes the credential of the first message of a WebSocket, where the headers show none.
     ///
     /// # Errors
-    /// 403 and 404, as at the gate.
+    /// 403, 404 and 429, as at the gate.
     pub(super) async fn shake_hands(&self, api: &Api, secret: &str) -> Result<(), HttpError> {
         if !self.state.lock().in_handshake {
             return Ok(());
         }
+        let credential = Credential::parse(secret.as_bytes());
+        self.admit(api, &credential).await?;
         let snapshot = api.cluster.consistent().await?;
-        let asker = self.resolve(api, &snapshot, &Credential::parse(secret.as_bytes()))?;
+        let asker = self.resolve(api, &snapshot, &credential)?;
         if !asker.is_known() {
             return Err(HttpError::permission_denied());
         }
         let mut state = self.state.lock();
+        state.credential = credential;
         state.asker = asker;
         state.in_handshake = false;
         state.check(&self.need)
+    }
+
+    /// Counts and charges a request whose credential came later than its headers.
+    async fn admit(&self, api: &Api, credential: &Credential) -> Result<(), HttpError> {
+        let (access, address) = (api.cluster.access(), self.address);
+        let resolved = requested::resolve(api, credential, address).await;
+        let now = Instant::now();
+        let count = |caller: &Caller| {
+            let room = self.endpoint.room();
+            access.meters().count(room, self.class, caller, now);
+        };
+        match resolved {
+            Ok(asker) => {
+                count(&asker.caller);
+                let class = requested::class_of(self.class);
+                access.budgets().charge(&asker.caller, class, now)?;
+                Ok(())
+            }
+            Err(unresolved) => {
+                count(&Caller::Anonymous { address });
+                requested::refuse(access, &unresolved, self.endpoint.path, address, now)?;
+                Err(unresolved.into())
+            }
+        }
+    }
+
+    /// Occupies a place of the caller; it is free again when the answer is dropped.
+    ///
+    /// # Errors
+    /// 429 where all its places are occupied.
+    pub(super) fn enter(
+        &self,
+        api: &Api,
+        place: Place,
+    ) -> Result<Option<OccupiedPlace>, HttpError> {
+        Ok(api
+            .cluster
+            .access()
+            .budgets()
+            .enter(&self.caller(), place)?)
     }
 
     /// Whether the credential is still to come, as the first message of a WebSocket.
@@ -251,22 +280,14 @@ impl Gate {
         self.rejected
     }
 
+    /// The caller.
+    pub(super) fn caller(&self) -> Caller {
+        self.state.lock().asker.caller.clone()
+    }
+
     /// The address of the request's connection.
     pub(super) fn address(&self) -> IpAddr {
-        self.shown.address.unwrap_or(NO_ADDRESS)
-    }
-}
-
-/// The result on one snapshot.
-struct Attempt {
-    gate: Result<Gate, HttpError>,
-    /// Whether this server does not know the credential or the object: it may lag.
-    unknown: bool,
-}
-
-impl Attempt {
-    fn is_final(&self, endpoint: &Endpoint) -> bool {
-        !self.unknown || endpoint.source == Source::Node
+        self.address
     }
 }
 
@@ -292,26 +313,10 @@ fn hidden(need: &Need) -> HttpError {
     })
 }
 
-fn value<'a>(parameters: &'a Parameters, name: &str) -> &'a str {
-    let mut named = parameters.iter().filter(|(known, _)| *known == name);
-    named.next().map_or("", |(_, value)| value)
-}
-
-fn place(need: &Need, parameters: &Parameters, query: &Query, snapshot: &Snapshot) -> FoundPlace {
-    match need.scope() {
-        Some(Scope::Query) => FoundPlace::of_query(query.namespace()),
-        Some(Scope::Path) => FoundPlace::of_name(value(parameters, "name")),
-        Some(Scope::Handler) => FoundPlace::of_handler(),
-        Some(scope) => FoundPlace::by_id(scope, value(parameters, "id"), snapshot),
-        None if *need == Need::SomeOfNamespace => FoundPlace::of_name(value(parameters, "name")),
-        None => FoundPlace::of_handler(),
-    }
-}
-
 impl Ask {
     /// The caller.
     pub(super) fn caller(&self) -> Caller {
-        self.gate.state.lock().asker.caller.clone()
+        self.gate.caller()
     }
 
     /// The reason why the credential was refused, on a route that serves the caller all the same.

@@ -72,7 +72,9 @@ fn server_part(trouble: Option<String>, keyring: Option<KeyringError>) -> Health
 /// asked.
 async fn server_trouble(api: &Api) -> Option<String> {
     let raft = api.cluster.raft();
-    let caught_up = matches!(timeout(CATCH_UP_MAX, raft.read_barrier()).await, Ok(Ok(_)));
+    let barrier = || async { raft.read_barrier().await.is_ok() };
+    let passed = api.cluster.access().health_barrier().pass(barrier);
+    let caught_up = matches!(timeout(CATCH_UP_MAX, passed).await, Ok(Ok(())));
     match raft.is_removed() {
         true => Some("no member of the cluster any more: it was removed or replaced".to_owned()),
         false => trouble(&api.cluster.status(), caught_up),

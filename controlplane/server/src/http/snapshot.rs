@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use controlplane_keyring::KekId;
 use controlplane_raft::Checkpoint;
 use controlplane_state::checkpoint;
+use protocol_access::budget::Place;
 use protocol_error_chain::chain;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
@@ -25,6 +26,7 @@ const PARTS_MAX: usize = 4;
 
 /// Everything that was acknowledged before the request, unless `?stale`.
 pub(super) async fn save(ask: &Ask) -> Answered {
+    let place = ask.gate.enter(&ask.api, Place::Stream)?;
     if !ask.query.switch("stale") {
         ask.consistent().await?;
     }
@@ -43,7 +45,10 @@ pub(super) async fn save(ask: &Ask) -> Answered {
         .map_err(|error| HttpError::internal(error.to_string()))?
         .map_err(HttpError::internal)?;
     let (sender, receiver) = mpsc::channel(PARTS_MAX);
-    tokio::task::spawn_blocking(move || send(checkpoint, &sender));
+    tokio::task::spawn_blocking(move || {
+        send(checkpoint, &sender);
+        drop(place);
+    });
     let parts = futures::stream::unfold(receiver, |mut receiver| async move {
         receiver.recv().await.map(|part| (part, receiver))
     });

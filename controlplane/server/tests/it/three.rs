@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::fake_node::FakeNode;
 use crate::keyring::keyed;
 use crate::node_calls::run_deaf;
-use crate::world::{PATIENCE, service};
+use crate::world::{PATIENCE, budgets_of_tests, service};
 
 /// Addresses that were free a moment ago: the servers have to know each other's before they start.
 pub(crate) fn addresses() -> Vec<SocketAddr> {
@@ -46,6 +46,7 @@ pub(crate) async fn start(
         cert,
         key,
     };
+    config.limits.budgets = budgets_of_tests();
     bend(&mut config);
     config.name = format!("server-{number}");
     config.datacenter = format!("dc-{number}");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use controlplane_server::Server;
 use controlplane_server::config::Config;
 use controlplane_state::{Command, Snapshot};
+use protocol_access::budget::Limits;
 use protocol_client::{Answer, Client, ClientError, Query, TlsFiles};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -13,6 +14,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// How long a test waits for something that has to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The budgets of tests that are about something else: they ask more than callers do, all from one
+/// address.
+pub(crate) fn budgets_of_tests() -> Limits {
+    let mut limits = Limits::default();
+    for kind in [&mut limits.token, &mut limits.anonymous] {
+        (kind.read, kind.list, kind.write) = (None, None, None);
+        (kind.waiting, kind.streams) = (1024, 1024);
+    }
+    for rate in [&mut limits.failure, &mut limits.login] {
+        (rate.requests, rate.burst) = (100_000, 100_000);
+    }
+    limits
+}
 
 /// A server that leads a cluster of its own.
 pub(crate) struct World {
@@ -42,6 +57,7 @@ impl World {
         config.quic_listen.set_port(0);
         // Nodes of these tests do not send heartbeats.
         config.liveness.silence = Duration::from_secs(3600);
+        config.limits.budgets = budgets_of_tests();
         bend(&mut config);
         let server = Server::start(config).await.expect("a server");
         let mut newest = server.cluster().hub().watch();

@@ -1,4 +1,4 @@
-//! Answers of a provider, honest or not.
+//! The answers of a provider, honest or not.
 
 use std::sync::Arc;
 

@@ -201,6 +201,12 @@ impl Budgets {
         }
     }
 
+    /// Places that are occupied.
+    pub fn occupied(&self, kind: Kind, key: &Key, place: Place) -> u32 {
+        let entry = (kind, key.clone(), place);
+        self.places.get(&entry).copied().unwrap_or_default()
+    }
+
     /// Frees a place that was entered.
     pub fn leave(&mut self, kind: Kind, key: &Key, place: Place) {
         let entry = (kind, key.clone(), place);

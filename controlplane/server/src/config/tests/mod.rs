@@ -1,5 +1,6 @@
 //! What a configuration file is completed to, and what is refused.
 
+mod budgets;
 mod keys;
 
 use super::*;

@@ -31,7 +31,7 @@ async fn create(ask: &Ask) -> Answered {
     let digest = gateway::digest(secret.reveal().as_bytes());
     let command = OneTimeTokens::Make {
         digest,
-        accessor_id,
+        accessor_id: accessor_id.to_string(),
     };
     let applied = apply(ask, command.into()).await?;
     let made = applied.snapshot.one_time_token(&digest);

@@ -2,6 +2,7 @@
 
 use controlplane_state::{AclToken, AclTokenKind, Snapshot, Table};
 use protocol_api::acl::{ReadWhoAmI, RoleLink, Via, WhoAmI, WhoAmIToken};
+use tokio::time::Instant;
 
 use crate::access::Caller;
 use crate::http::ask::Ask;
@@ -11,6 +12,8 @@ use crate::http::route::{Routes, routes};
 pub(super) const ROUTES: Routes = routes![ReadWhoAmI => whoami];
 
 async fn whoami(ask: &Ask) -> Answered {
+    let budgets = ask.api.cluster.access().budgets();
+    let budgets = budgets.shown(&ask.caller(), Instant::now());
     ask.read(&[Table::AclTokens, Table::AclRoles], |snapshot| {
         let mut answer = WhoAmI {
             kind: "open".to_owned(),
@@ -19,6 +22,7 @@ async fn whoami(ask: &Ask) -> Answered {
                 server: ask.api.config.name.clone(),
                 ..Via::default()
             },
+            budgets: budgets.clone(),
             rejected: ask.rejected().unwrap_or_default().to_owned(),
             ..WhoAmI::default()
         };

@@ -1,8 +1,10 @@
 //! Access control through the gate: policies and tokens straight from the log, requests over HTTP.
 
 mod areas;
+mod budgets;
 mod freshness;
 mod matrix;
+mod metrics;
 
 use std::time::Duration;
 
