@@ -160,6 +160,21 @@ impl Keyring {
         usable.and_then(|id| self.root_key(id)).err()
     }
 
+    /// Whether the KEKs that this server has open the active root key of another state.
+    ///
+    /// # Errors
+    /// [`KeyringError::Missing`] or [`KeyringError::Unusable`].
+    pub fn opens(&self, keys: &RootKeys) -> Result<(), KeyringError> {
+        let active = keys.wrapped.iter();
+        let active = active.filter(|key| Some(key.number) == keys.active);
+        for wrapped in active {
+            let missing = KeyringError::Missing { kek: wrapped.kek };
+            let kek = self.kek(wrapped.kek).ok_or(missing)?;
+            wrapped.unwrap_with(&kek)?;
+        }
+        Ok(())
+    }
+
     /// The number of the root key that seals, and the id of the KEK that wraps it; `None` before
     /// the first.
     pub fn active(&self) -> Option<(u32, KekId)> {

@@ -4,13 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use controlplane_state::{AclToken, AclTokenKind, Command, Refusal};
+use controlplane_keyring::Keyring;
+use controlplane_state::{AclToken, AclTokenKind, Command, Digest, Refusal, Sealed};
 use protocol_model::UnixNanos;
 use protocol_transport::files;
 use uuid::Uuid;
 
 use crate::cluster::{ChangeError, Cluster};
 use crate::gateway;
+use crate::keyring::seal_first_token;
 
 /// The file below the data directory that holds the token's secret.
 const TOKEN_FILE: &str = "acl-token";
@@ -22,7 +24,11 @@ const APPLIED_MAX: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// If access control was bootstrapped with another token, or the file cannot be used.
-pub async fn token(cluster: &Cluster, data_dir: &Path) -> anyhow::Result<String> {
+pub async fn token(
+    cluster: &Cluster,
+    keyring: &Keyring,
+    data_dir: &Path,
+) -> anyhow::Result<String> {
     let path = data_dir.join(TOKEN_FILE);
     let kept = match std::fs::read_to_string(&path) {
         Ok(text) => Some(text.trim().to_owned()),
@@ -43,8 +49,10 @@ pub async fn token(cluster: &Cluster, data_dir: &Path) -> anyhow::Result<String>
         files::write_key(&path, &secret)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
+    let accessor_id = Uuid::new_v4().to_string();
+    let sealed = seal_first_token(keyring, &accessor_id, &secret).await;
     let command = Command::AclBootstrap {
-        token: management(digest),
+        token: management(accessor_id, digest, sealed),
         reset_index: 0,
     };
     let changed = match cluster.change(command).await {
@@ -66,11 +74,11 @@ pub async fn token(cluster: &Cluster, data_dir: &Path) -> anyhow::Result<String>
     Ok(secret)
 }
 
-fn management(secret_hash: controlplane_state::Digest) -> AclToken {
+fn management(accessor_id: String, secret_hash: Digest, sealed: Option<Sealed>) -> AclToken {
     AclToken {
-        accessor_id: Uuid::new_v4().to_string(),
+        accessor_id,
         secret_hash,
-        sealed: None,
+        sealed,
         name: "Bootstrap Token".to_owned(),
         kind: AclTokenKind::Management,
         policies: Vec::new(),

@@ -130,7 +130,7 @@ async fn serve(arguments: Arguments, config: Config, logging: Logging) -> anyhow
         http = %server.http_address(), quic = %server.quic_address()?, "serving"
     );
     if arguments.acl {
-        let token = dev_acl::token(server.cluster(), &data_dir).await?;
+        let token = dev_acl::token(server.cluster(), server.keyring(), &data_dir).await?;
         eprintln!("access control is on; clients use the management token:");
         eprintln!("export NOMAD_TOKEN={token}");
     }

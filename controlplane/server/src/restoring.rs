@@ -40,7 +40,11 @@ pub(crate) struct Upload {
 /// # Errors
 /// When the state refuses it, or there is no leader for too long. After [`ChangeError::Refused`]
 /// and [`ChangeError::NoLeader`] nothing has changed.
-pub(crate) async fn restore(cluster: &Cluster, upload: Upload) -> Result<u64, ChangeError> {
+pub(crate) async fn restore(
+    cluster: &Cluster,
+    upload: Upload,
+    client_tokens: ClientTokens,
+) -> Result<u64, ChangeError> {
     let incarnation = Incarnation(uuid::Uuid::new_v4());
     let Upload {
         file,
@@ -52,7 +56,7 @@ pub(crate) async fn restore(cluster: &Cluster, upload: Upload) -> Result<u64, Ch
         incarnation,
         bytes,
         sha256,
-        client_tokens: ClientTokens::Restored,
+        client_tokens,
     };
     insist(cluster, begin, RESTORE_SILENCE).await?;
     let done = match send(cluster, incarnation, file, bytes).await {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use controlplane_keyring::{FileKeks, KekStore};
+use controlplane_keyring::{FileKeks, KekStore, Keyring};
 use controlplane_leader::gc::GcThresholds;
 use controlplane_raft::{Disk, HostDisk, Raft, RaftConfig, ServerInfo};
 use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Pool};
@@ -64,6 +64,7 @@ pub struct Ground {
 #[derive(Debug)]
 pub struct Server {
     cluster: Cluster,
+    keyring: Keyring,
     endpoint: Endpoint,
     certificates: Certificates,
     loops: Loops,
@@ -139,11 +140,13 @@ impl Server {
             config,
             leading,
             keyring: keks.keyring().clone(),
+            keks,
             logins: Logins::default(),
             restoring: Arc::default(),
         };
         let server = Self {
             cluster,
+            keyring: api.keyring.clone(),
             endpoint,
             certificates,
             loops,
@@ -187,6 +190,11 @@ impl Server {
     /// What it shows to others.
     pub fn certificates(&self) -> &Certificates {
         &self.certificates
+    }
+
+    /// Seals and opens the secrets of the state.
+    pub fn keyring(&self) -> &Keyring {
+        &self.keyring
     }
 
     /// The cluster.

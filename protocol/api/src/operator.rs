@@ -13,6 +13,17 @@ const MEMBER: &[Parameter] = &[
     Parameter::text("address", "the server's address"),
 ];
 
+const RESTORE: &[Parameter] = &[
+    Parameter::flag(
+        "force",
+        "also where no KEK of this server opens its secrets",
+    ),
+    Parameter::flag(
+        "without_tokens",
+        "leave client tokens out: some may be revoked by now",
+    ),
+];
+
 operations! {
     /// list the members of the log, as a majority knows them; as this server does with `stale`
     RaftConfiguration {} -> RaftMembers = get("/v1/operator/raft/configuration", MANAGEMENT);
@@ -23,7 +34,7 @@ operations! {
     /// save the whole state, verified, with its digest ([snapshots.md](snapshots.md))
     SaveSnapshot {} = get("/v1/operator/snapshot", SNAPSHOT_SAVE);
     /// restore a saved state
-    RestoreSnapshot {} = put("/v1/operator/snapshot", MANAGEMENT).streamed();
+    RestoreSnapshot {} = put("/v1/operator/snapshot", MANAGEMENT).parameters(RESTORE).streamed();
     /// read the scheduler's settings
     ReadScheduler {} -> SchedulerSettings = get("/v1/operator/scheduler/configuration", OPERATOR_READ);
     /// change the scheduler's settings

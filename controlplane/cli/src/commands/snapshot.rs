@@ -32,7 +32,7 @@ pub(crate) enum SnapshotCommand {
     /// Write the cluster's state into a file
     Save(Save),
     /// Replace the cluster's state with a file's
-    Restore(SnapshotFile),
+    Restore(Restore),
     /// Show what a file holds; asks no server
     Inspect(Inspect),
 }
@@ -52,6 +52,18 @@ pub(crate) struct Inspect {
     /// As JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    file: SnapshotFile,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Restore {
+    /// Also where no KEK of the server opens the snapshot's secrets: they stay shut
+    #[arg(long)]
+    force: bool,
+    /// Leave client tokens out: an old snapshot brings revoked ones back
+    #[arg(long)]
+    without_tokens: bool,
     #[command(flatten)]
     file: SnapshotFile,
 }
@@ -78,7 +90,7 @@ impl SnapshotCommand {
                 let text = format!("State file written to: {}", file.display());
                 session.out.data(&text)?;
             }
-            Self::Restore(SnapshotFile { file }) => restore(session, &file).await?,
+            Self::Restore(wanted) => restore(session, wanted).await?,
             Self::Inspect(Inspect { json, file }) => {
                 let (summary, size) = look_into(&file.file)?;
                 if json {
@@ -228,8 +240,19 @@ fn put_in_place(partial: &Path, file: &Path) -> std::io::Result<()> {
     }
 }
 
-async fn restore(session: &Session, file: &Path) -> Result<(), Failure> {
-    let (summary, size) = look_into(file)?;
+async fn restore(session: &Session, wanted: Restore) -> Result<(), Failure> {
+    let Restore {
+        force,
+        without_tokens,
+        file: SnapshotFile { file },
+    } = wanted;
+    let mut query = Query::new();
+    for (name, is_on) in [("force", force), ("without_tokens", without_tokens)] {
+        if is_on {
+            query = query.with(name, true);
+        }
+    }
+    let (summary, size) = look_into(&file)?;
     if size > RESTORE_BYTES_MAX {
         return Err(Failure::usage(format!(
             "{} has {}: at most {} are restored",
@@ -244,8 +267,8 @@ async fn restore(session: &Session, file: &Path) -> Result<(), Failure> {
         time::bytes(size),
         summary.index
     ));
-    let opened = File::open(file).map_err(|source| Failure::ReadFile {
-        path: file.to_owned(),
+    let opened = File::open(&file).map_err(|source| Failure::ReadFile {
+        path: file.clone(),
         source,
     })?;
     let every = if std::io::stderr().is_terminal() {
@@ -256,8 +279,8 @@ async fn restore(session: &Session, file: &Path) -> Result<(), Failure> {
     let client = session.client()?;
     let (sent, progress) = tokio::sync::watch::channel(0);
     let body = pieces(opened, size, sent);
-    let (path, none) = (RestoreSnapshot.path(), Query::new());
-    let answer = client.put_stream(&path, &none, size, body);
+    let path = RestoreSnapshot.path();
+    let answer = client.put_stream(&path, &query, size, body);
     tokio::pin!(answer);
     let begun = Instant::now();
     let answer = loop {

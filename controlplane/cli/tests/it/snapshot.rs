@@ -66,7 +66,7 @@ fn a_file_is_looked_into_without_a_server() -> Result {
     for wanted in [
         "ID      = 00000000-0000-0000-0000-0000000000c1-7",
         "Index   = 7",
-        "Version = 3",
+        "Version = 4",
         "Taken   = 2023-11-14T22:13:20Z",
     ] {
         assert!(text.contains(wanted), "{text}");
@@ -228,6 +228,31 @@ fn a_file_that_was_made_while_a_snapshot_came_is_not_replaced() -> Result {
     assert_eq!(std::fs::read_to_string(&path)?, "another's");
     let left = std::fs::read_dir(folder.path())?.count();
     assert_eq!(left, 1, "nothing else is left");
+    Ok(())
+}
+
+#[test]
+fn a_restore_asks_for_force_and_leaves_tokens_out_as_it_is_told() -> Result {
+    let folder = tempfile::tempdir()?;
+    let server = FakeServer::start(vec![Canned {
+        request: "PUT /v1/operator/snapshot",
+        status: 200,
+        body: String::new(),
+    }])?;
+    std::fs::write(folder.path().join("state.snap"), checkpoint())?;
+    let arguments = [
+        "operator",
+        "snapshot",
+        "restore",
+        "-force",
+        "-without-tokens",
+    ];
+    let rest = ["-address", &server.address, "state.snap"];
+    let restored = drover(folder.path(), &[&arguments[..], &rest].concat());
+    assert!(restored.status.success(), "{}", stderr(&restored));
+    let asked = server.asked();
+    let wanted = "PUT /v1/operator/snapshot?force=true&without_tokens=true";
+    assert!(asked[0].starts_with(wanted), "{}", asked[0]);
     Ok(())
 }
 

@@ -86,6 +86,7 @@ use crate::certificates::Https;
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::gateway::Gateway;
+use crate::keyring::KekService;
 use crate::leading::LeadingStats;
 use crate::login::Logins;
 
@@ -105,6 +106,8 @@ pub struct Api {
     pub leading: watch::Receiver<LeadingStats>,
     /// Seals and opens the secrets of the state.
     pub keyring: Keyring,
+    /// The KEKs behind it.
+    pub(crate) keks: KekService,
     /// Logins with identity providers.
     pub logins: Logins,
     /// Held while a snapshot is restored here: one at a time.

@@ -16,8 +16,9 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use controlplane_keyring::{KekId, KeyringError, RootKeys};
 use controlplane_state::checkpoint::{RESTORE_RECORDS_BYTES_MAX, Unpacked};
-use controlplane_state::{Digest, RESTORE_BYTES_MAX, Refusal, State};
+use controlplane_state::{ClientTokens, Digest, RESTORE_BYTES_MAX, Refusal, State};
 use http_body_util::BodyExt;
 use protocol_error_chain::chain;
 use sha2::{Digest as _, Sha256};
@@ -36,6 +37,11 @@ pub(super) async fn serve(ask: &Ask) -> Answered {
         let busy = "this server is restoring another snapshot";
         return Err(HttpError::new(StatusCode::CONFLICT, busy));
     };
+    let force = ask.query.flag("force")?;
+    let client_tokens = match ask.query.flag("without_tokens")? {
+        true => ClientTokens::LeftOut,
+        false => ClientTokens::Restored,
+    };
     // Said before the whole file is sent; the log decides again.
     if let Some(pending) = ask.api.cluster.snapshot().pending_restore()
         && !pending.is_over(ask.now())
@@ -46,12 +52,14 @@ pub(super) async fn serve(ask: &Ask) -> Answered {
     let body = ask.stream.lock().take();
     let body = body.ok_or_else(|| HttpError::bad_request("the request has no body"))?;
     let upload = receive(body, &ask.api.config.data_dir).await?;
-    let upload = tokio::task::spawn_blocking(move || verified(upload))
-        .await
-        .map_err(|error| HttpError::internal(error.to_string()))??;
+    let verified = tokio::task::spawn_blocking(move || verified(upload)).await;
+    let (upload, keys) = verified.map_err(|error| HttpError::internal(error.to_string()))??;
+    if !force {
+        opens(ask, &keys).await?;
+    }
     let cluster = ask.api.cluster.clone();
     let restored = tokio::spawn(async move {
-        let restored = restoring::restore(&cluster, upload).await;
+        let restored = restoring::restore(&cluster, upload, client_tokens).await;
         drop(turn);
         restored
     });
@@ -115,8 +123,33 @@ fn nameless(directory: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// The file, if it is a state: found out here, before a byte of it is in the log.
-fn verified(mut upload: Upload) -> Result<Upload, HttpError> {
+/// A state whose secrets stay shut is restored only by force.
+async fn opens(ask: &Ask, keys: &RootKeys) -> Result<(), HttpError> {
+    let keyring = &ask.api.keyring;
+    if keyring.opens(keys).is_ok() {
+        return Ok(());
+    }
+    // The operator may have put the KEK there a moment ago.
+    ask.api.keks.look_again().await;
+    let Err(error) = keyring.opens(keys) else {
+        return Ok(());
+    };
+    let own: Vec<String> = keyring.keks().iter().map(KekId::to_string).collect();
+    let why = match error {
+        KeyringError::Missing { kek } => format!(
+            "its secrets open with KEK {kek}, which this server lacks (it has: {}); copy {kek}.kek \
+             into the keyring directory of this server first, or use force, which leaves the \
+             secrets shut",
+            own.join(", ")
+        ),
+        other => format!("{other}; use force, which leaves its secrets shut"),
+    };
+    Err(Refusal::BadCheckpoint(why).into())
+}
+
+/// The file, if it is a state: found out here, before a byte of it is in the log. Answers its root
+/// keys, too.
+fn verified(mut upload: Upload) -> Result<(Upload, RootKeys), HttpError> {
     let bad = |why: String| HttpError::from(Refusal::BadCheckpoint(why));
     let rewound = |file: &mut File| file.seek(SeekFrom::Start(0)).map(drop);
     rewound(&mut upload.file).map_err(|error| HttpError::internal(error.to_string()))?;
@@ -127,5 +160,5 @@ fn verified(mut upload: Upload) -> Result<Upload, HttpError> {
         return Err(bad("it is of a cluster before its first entry".to_owned()));
     }
     rewound(&mut upload.file).map_err(|error| HttpError::internal(error.to_string()))?;
-    Ok(upload)
+    Ok((upload, RootKeys::of(&state.snapshot())))
 }

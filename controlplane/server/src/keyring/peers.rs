@@ -16,9 +16,12 @@ use crate::cluster::Cluster;
 /// How long another server may take to answer. It may sync a file.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// Asks for the KEKs that root keys of the state need and this server lacks. Answers whether none
-/// is missing now.
+/// Asks for the KEKs that root keys of the state need and this server lacks, after a look at its
+/// own disk. Answers whether none is missing now.
 pub(super) async fn fetch_missing(service: &KekService, cluster: &Cluster) -> bool {
+    if !service.keyring().missing_keks().is_empty() {
+        service.look_again().await;
+    }
     let mut complete = true;
     for id in service.keyring().missing_keks() {
         match fetch(cluster, id).await {

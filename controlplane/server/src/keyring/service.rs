@@ -11,6 +11,13 @@ use tokio::task::spawn_blocking;
 /// KEKs that a server keeps. A cluster needs one, and one per restored history.
 const KEKS_MAX: usize = 64;
 
+/// Whether the files were read before: an unusable one is in the log already then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Repeated {
+    No,
+    Yes,
+}
+
 /// See the top of this file. Clones share everything.
 #[derive(Clone, Debug)]
 pub(crate) struct KekService {
@@ -49,18 +56,31 @@ impl KekService {
         if self.is_loaded() {
             return Ok(());
         }
+        self.read(Repeated::No).await?;
+        self.loaded.send_replace(true);
+        Ok(())
+    }
+
+    /// Reads the KEKs of the disk once more: an operator may have put one there.
+    pub(crate) async fn look_again(&self) {
+        if let Err(reason) = self.read(Repeated::Yes).await {
+            tracing::warn!(reason, "the KEK files were not read");
+        }
+    }
+
+    async fn read(&self, repeated: Repeated) -> Result<(), String> {
         let store = Arc::clone(&self.store);
         let loaded = spawn_blocking(move || store.load()).await;
         let loaded = loaded.map_err(|error| error.to_string())?;
         let LoadedKeks { keks, unusable } = loaded.map_err(|error| chain(&error))?;
-        for error in &unusable {
+        for error in unusable.iter().filter(|_| repeated == Repeated::No) {
             tracing::error!(reason = chain(error), "a KEK file is left out");
         }
-        for kek in keks {
+        let known = self.keyring.keks();
+        for kek in keks.into_iter().filter(|kek| !known.contains(&kek.id())) {
             tracing::info!(kek = %kek.id(), "KEK read");
-            self.keyring.add_kek(kek);
+            self.add(kek).await;
         }
-        self.loaded.send_replace(true);
         Ok(())
     }
 

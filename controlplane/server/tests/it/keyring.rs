@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::fake_node::{open, read, write};
 use crate::three::{addresses, client, start};
-use crate::world::{PATIENCE, World, service};
+use crate::world::{PATIENCE, World, refusal, service};
 
 /// These tests have no nodes.
 fn silent(config: &mut Config) {
@@ -40,6 +40,14 @@ fn keks(data_dir: &Path) -> Vec<Kek> {
 
 fn ids(data_dir: &Path) -> Vec<KekId> {
     keks(data_dir).iter().map(Kek::id).collect()
+}
+
+/// Puts the KEK of one server beside that of another one.
+pub(crate) fn copy_kek(from: &Path, to: &Path) {
+    let keks = FileKeks::new(to.join("keyring"));
+    for kek in self::keks(from) {
+        keks.store(&kek).expect("it is stored");
+    }
 }
 
 /// The first state of a server that has a root key.
@@ -197,6 +205,35 @@ async fn a_server_without_its_kek_names_it_and_serves_all_else() {
     assert!(ids(directory.path()).is_empty());
     let snapshot = server.cluster().consistent().await.expect("it leads");
     assert_eq!(snapshot.root_keys().count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_whose_kek_is_elsewhere_is_restored_by_force_or_with_its_file() {
+    let (one, other) = (World::start().await, World::start().await);
+    let saved = crate::restore::save(&one.client).await;
+    let kek = keks(&one.data_dir()).remove(0);
+    let own = ids(&other.data_dir())[0];
+    let refused = refusal(crate::restore::restore(&other.client, saved.clone()).await);
+    assert_eq!(refused.0, 400);
+    for named in [kek.id(), own] {
+        assert!(refused.1.contains(&named.to_string()), "{}", refused.1);
+    }
+    let force = protocol_client::Query::new().with("force", true);
+    let path = "/v1/operator/snapshot";
+    let forced = other
+        .client
+        .put_bytes::<Value>(path, &force, saved.clone().into())
+        .await;
+    forced.expect("it is restored by force");
+    let missing = format!("KEK {} is missing", kek.id());
+    until("its secrets are shut", async || {
+        health(&other.server).await.1.contains(&missing)
+    })
+    .await;
+    copy_kek(&one.data_dir(), &other.data_dir());
+    let restored = crate::restore::restore(&other.client, saved).await;
+    restored.expect("this server opens it");
+    until("they open", async || health(&other.server).await.1 == "ok").await;
 }
 
 /// A stream of another server of this region, or of a node.

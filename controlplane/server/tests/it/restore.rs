@@ -6,6 +6,7 @@ use protocol_client::{Answer, Client, ClientError, Query};
 use protocol_model::{EvalStatus, Incarnation};
 use serde_json::{Value, json};
 
+use crate::keyring;
 use crate::world::{PATIENCE, World, refusal, service};
 
 const PATH: &str = "/v1/operator/snapshot";
@@ -66,6 +67,7 @@ async fn an_old_clusters_file_is_restored_into_a_new_one() {
     let old_index = inspect(saved.as_slice()).expect("a snapshot").index;
     let young = World::start().await;
     assert!(young.server.cluster().snapshot().index() < old_index);
+    keyring::copy_kek(&old.data_dir(), &young.data_dir());
     let restored = restore(&young.client, saved).await.expect("restored");
     assert!(restored.index > old_index);
     assert_eq!(jobs(&young.client).await.len(), 20);

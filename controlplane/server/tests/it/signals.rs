@@ -117,7 +117,7 @@ fn sighup_ends_nothing_and_reads_the_log_level_again() {
     running.wait_for("nothing is changed");
     write_config(directory.path(), "debug");
     running.signal(Signal::HUP);
-    let line = running.wait_for("log_level, the certificates, limits.budget and the labels");
+    let line = running.wait_for("limits.budget and the labels of metrics are read");
     assert!(line.contains("DEBUG"), "{line}");
     running.signal(Signal::TERM);
     let status = running.ended();

@@ -1,4 +1,4 @@
-//! What a provider answers, honestly or not.
+//! The answers of a provider, honest or not.
 
 use std::sync::Arc;
 
@@ -117,7 +117,12 @@ fn discovery(shared: &Shared, misdeed: Option<Misdeed>) -> Value {
 /// Where the user is sent back to.
 pub(super) fn log_in(shared: &Mutex<Shared>, ask: &Request) -> Result<String, String> {
     let fields = fields(&ask.query);
-    let field = |name: &str| fields.get(name).cloned().ok_or(format!("no {name}"));
+    let field = |name: &str| {
+        fields
+            .get(name)
+            .cloned()
+            .ok_or_else(|| format!("no {name}"))
+    };
     if field("client_id")? != CLIENT_ID || field("response_type")? != "code" {
         return Err("another client or flow".to_owned());
     }

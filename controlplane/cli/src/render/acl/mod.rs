@@ -11,6 +11,7 @@ use protocol_model::{UnixNanos, format_rfc3339};
 
 /// A time, or nothing where there is none.
 fn time(at: Option<UnixNanos>) -> String {
+    let at = at.filter(|at| !at.is_zero());
     at.map_or_else(String::new, format_rfc3339)
 }
 

@@ -1,7 +1,7 @@
 //! Tokens: the list, and one.
 
 use protocol_api::acl::{Token, TokenStub};
-use protocol_model::{UnixNanos, format_rfc3339};
+use protocol_model::UnixNanos;
 
 use super::{bracketed, time};
 use crate::render::columns::{Columns, pairs};
@@ -33,7 +33,7 @@ pub(crate) fn one(token: &Token) -> String {
         ("Name", token.name.clone()),
         ("Type", token.kind.clone()),
         ("Global", token.global.to_string()),
-        ("Create Time", format_rfc3339(token.create_time)),
+        ("Create Time", time(Some(token.create_time))),
         ("Expiry Time", time(token.expiration_time)),
         ("Create Index", token.create_index.to_string()),
         ("Modify Index", token.modify_index.to_string()),

@@ -5,13 +5,13 @@ use protocol_api::acl::{Bootstrap, BootstrapRequest};
 use protocol_model::{SecretText, UnixNanos};
 use uuid::Uuid;
 
-use super::secrets::seal_first_token;
 use super::token_view::shown;
 use super::written::{apply, is_uuid, removed_meanwhile};
 use crate::gateway;
 use crate::http::ask::Ask;
 use crate::http::error::{Answered, HttpError};
 use crate::http::route::{Routes, routes};
+use crate::keyring::seal_first_token;
 
 /// The file below the data directory that allows another bootstrap: it names the index that the
 /// refusal told.
@@ -44,7 +44,7 @@ async fn bootstrap(ask: &Ask) -> Answered {
         return Err(refusal.into());
     }
     let accessor_id = Uuid::new_v4().to_string();
-    let sealed = seal_first_token(&ask.api, &accessor_id, &secret).await;
+    let sealed = seal_first_token(&ask.api.keyring, &accessor_id, secret.reveal()).await;
     let token = AclToken {
         accessor_id: accessor_id.clone(),
         secret_hash: gateway::digest(secret.reveal().as_bytes()),

@@ -6,21 +6,17 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use controlplane_keyring::{KeyringError, Purpose, fresh_nonce};
+use controlplane_keyring::{KeyringError, Purpose};
 use controlplane_state::command::AclPolicies;
 use controlplane_state::{AclToken, Sealed};
 use protocol_model::SecretText;
-use tokio::time::{Instant, sleep};
 
 use crate::http::Api;
 use crate::http::error::HttpError;
+use crate::keyring::seal_soon;
 
 /// How long the first root key may take: a leader makes it in the moment after it leads.
 const FIRST_KEY_WITHIN: Duration = Duration::from_secs(5);
-/// The same where the secret may stay unsealed.
-const FIRST_TOKEN_WAITS: Duration = Duration::from_secs(1);
-/// Between two looks at the keyring.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// Seals the secret of a new token.
 ///
@@ -33,23 +29,6 @@ pub(super) async fn seal_token(
 ) -> Result<Sealed, HttpError> {
     let secret = secret.reveal().as_bytes();
     seal(api, Purpose::Tokens, accessor_id, secret).await
-}
-
-/// The same of the first token: `None` where nothing can be sealed here, so that a missing key
-/// locks no operator out.
-pub(super) async fn seal_first_token(
-    api: &Api,
-    accessor_id: &str,
-    secret: &SecretText,
-) -> Option<Sealed> {
-    let secret = secret.reveal().as_bytes();
-    let sealed = seal_within(
-        FIRST_TOKEN_WAITS,
-        api,
-        Purpose::Tokens,
-        (accessor_id, secret),
-    );
-    sealed.await.ok()
 }
 
 /// The secret of a token; empty where it was never sealed, or this server cannot open it.
@@ -92,24 +71,8 @@ async fn seal(api: &Api, purpose: Purpose, place: &str, bytes: &[u8]) -> Result<
     if let Err(why) = api.cluster.understood(&probe.into()) {
         return Err(HttpError::new(StatusCode::SERVICE_UNAVAILABLE, why));
     }
-    let sealed = seal_within(FIRST_KEY_WITHIN, api, purpose, (place, bytes));
+    let sealed = seal_soon(&api.keyring, purpose, (place, bytes), FIRST_KEY_WITHIN);
     sealed.await.map_err(refused)
-}
-
-async fn seal_within(
-    wait: Duration,
-    api: &Api,
-    purpose: Purpose,
-    (place, bytes): (&str, &[u8]),
-) -> Result<Sealed, KeyringError> {
-    let deadline = Instant::now() + wait;
-    loop {
-        let nonce = fresh_nonce();
-        match api.keyring.seal(purpose, place.as_bytes(), bytes, nonce) {
-            Err(KeyringError::NoRootKey) if Instant::now() < deadline => sleep(PAUSE).await,
-            sealed => return sealed,
-        }
-    }
 }
 
 fn refused(error: KeyringError) -> HttpError {

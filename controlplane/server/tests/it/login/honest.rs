@@ -149,6 +149,59 @@ async fn login_is_completed_by_a_server_that_did_not_begin_it() {
     assert!(matches!(again, Err(LoginError::Code(_))), "{again:?}");
 }
 
+/// Completions that differ from `good` in one part, each with words of its refusal.
+fn bad_completions<'a>(
+    good: Complete<'a>,
+    [elsewhere, changed, late]: [&'a PendingLogin; 3],
+) -> [(Complete<'a>, &'static str); 8] {
+    [
+        (
+            Complete {
+                client_nonce: "other",
+                ..good
+            },
+            "another client nonce",
+        ),
+        (
+            Complete {
+                redirect_uri: "http://localhost:4649/oidc",
+                ..good
+            },
+            "unauthorized redirect",
+        ),
+        (
+            Complete {
+                pending: elsewhere,
+                ..good
+            },
+            "another redirect",
+        ),
+        (
+            Complete {
+                pending: changed,
+                ..good
+            },
+            "was changed",
+        ),
+        (
+            Complete {
+                pending: late,
+                ..good
+            },
+            "took longer",
+        ),
+        (Complete { code: "", ..good }, "missing code"),
+        (
+            Complete {
+                issuer: "https://evil.example",
+                ..good
+            },
+            "https://evil.example",
+        ),
+        (Complete { issuer: "", ..good }, "came from the issuer"),
+    ]
+}
+
 #[tokio::test]
 async fn completion_by_another_client_issuer_or_redirect_is_refused() {
     let (provider, logins) = (provider(), Logins::default());
@@ -169,52 +222,7 @@ async fn completion_by_another_client_issuer_or_redirect_is_refused() {
     changed.modify_index += 1;
     let mut late = pending.clone();
     late.expires = now();
-    for (bad, words) in [
-        (
-            Complete {
-                client_nonce: "other",
-                ..good
-            },
-            "another client nonce",
-        ),
-        (
-            Complete {
-                redirect_uri: "http://localhost:4649/oidc",
-                ..good
-            },
-            "unauthorized redirect",
-        ),
-        (
-            Complete {
-                pending: &elsewhere,
-                ..good
-            },
-            "another redirect",
-        ),
-        (
-            Complete {
-                pending: &changed,
-                ..good
-            },
-            "was changed",
-        ),
-        (
-            Complete {
-                pending: &late,
-                ..good
-            },
-            "took longer",
-        ),
-        (Complete { code: "", ..good }, "missing code"),
-        (
-            Complete {
-                issuer: "https://evil.example",
-                ..good
-            },
-            "https://evil.example",
-        ),
-        (Complete { issuer: "", ..good }, "came from the issuer"),
-    ] {
+    for (bad, words) in bad_completions(good, [&elsewhere, &changed, &late]) {
         let error = logins.complete(&method, bad, &rules(), now()).await;
         let error = error.expect_err(words).to_string();
         assert!(error.contains(words), "{words}: {error}");

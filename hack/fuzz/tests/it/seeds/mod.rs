@@ -39,8 +39,9 @@ pub(crate) fn files(folder: &str, prefix: &str) -> Vec<(String, Vec<u8>)> {
     let entries =
         std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut files: Vec<(String, Vec<u8>)> = entries
-        .map(|entry| {
-            let path = entry.expect("an entry").path();
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.is_file())
+        .map(|path| {
             let name = path
                 .file_name()
                 .expect("a name")
