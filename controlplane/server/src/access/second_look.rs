@@ -55,7 +55,7 @@ impl SecondLook {
         &self.barrier
     }
 
-    /// Whether the credential was looked up in vain a moment ago, with the same rights in the state.
+    /// Whether the credential was looked up in vain a moment ago, on a state of the same rights.
     pub(crate) fn has_missed(&self, credential: &Digest, acl_index: u64, now: Instant) -> bool {
         let missed = self.missed.lock().find(credential);
         missed.is_some_and(|missed| missed.acl_index == acl_index && now < missed.until)

@@ -36,8 +36,8 @@ pub(crate) struct SharedBarrier {
 }
 
 impl SharedBarrier {
-    /// Waits for a barrier that begins after this call. All that wait share it. `barrier` makes one;
-    /// it is called by one of them.
+    /// Waits for a barrier that begins after this call. All that wait share it: one of them calls
+    /// `barrier`, which answers whether it passed.
     ///
     /// # Errors
     /// If no majority answers.

@@ -145,8 +145,8 @@ impl Cluster {
     }
 
     /// Proposes a caller's change where its rights were judged once more: here by a leader, or by
-    /// the leader that it is sent to. The log of a follower is not asked: it might propose without that
-    /// look when this server is elected meanwhile.
+    /// the leader that it is sent to. The log of a follower is not asked: it might propose without
+    /// that look when this server is elected meanwhile.
     async fn try_for_caller(
         &self,
         bytes: Bytes,

@@ -20,7 +20,7 @@ use super::file::ConfigFile;
 pub(super) const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Blocks with a label, which is a key of its own: `keyring "file" { path = ".." }` is the key
-/// `keyring.file.path`, and `budget "token" { read = 1 }` in `limits` is `limits.budget.token.read`.
+/// `keyring.file.path`; `budget "token" { read = 1 }` in `limits` is `limits.budget.token.read`.
 const LABELLED: &[&str] = &["keyring", "limits.budget"];
 
 /// What is wrong with a text, and where.

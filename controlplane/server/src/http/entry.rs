@@ -11,7 +11,7 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use parking_lot::Mutex;
-use protocol_api::Found;
+use protocol_api::{Endpoint, Found};
 use protocol_transport::LineLimit;
 use tokio::sync::watch;
 
@@ -151,19 +151,8 @@ async fn answer(entry: Entry, request: Request) -> Answered {
     };
     let gate = Gate::pass(&api, shown, &requested).await?;
     let audited = requested.is_audited().then(|| requested.audited(&gate));
-    if query.text("filter").is_some() && !endpoint.filterable {
-        return Err(HttpError::bad_request(
-            "?filter is for lists of jobs, allocations, evaluations, deployments, nodes and \
-             tokens of access control; leave it out here",
-        ));
-    }
-    let body_use = match method {
-        Some(protocol_api::Method::Put | protocol_api::Method::Delete) => {
-            route::body_use(endpoint, api.config.limits.body_bytes)
-        }
-        _ => BodyUse::Unread,
-    };
-    let (body, stream) = match body_use {
+    check_filter(&query, endpoint)?;
+    let (body, stream) = match body_use(method, endpoint, api.config.limits.body_bytes) {
         BodyUse::Unread => (WholeBody::default(), None),
         BodyUse::Whole { bytes_max } => (bodies.read(body, bytes_max).await?, None),
         BodyUse::Streamed => (WholeBody::default(), Some(body)),
@@ -184,12 +173,41 @@ async fn answer(entry: Entry, request: Request) -> Answered {
     };
     let answered = Box::pin(route::serve(&mut ask, endpoint)).await;
     if let Some(audited) = audited {
-        audited.write(match &answered {
-            Ok(response) => response.status().as_u16(),
-            Err(error) => error.status.as_u16(),
-        });
+        audited.write(status_of(&answered));
     }
     answered.or_else(|error| ask.not_found(error))
+}
+
+/// The use of a request's body: reads have none.
+fn body_use(
+    method: Option<protocol_api::Method>,
+    endpoint: &Endpoint,
+    bytes_max: usize,
+) -> BodyUse {
+    match method {
+        Some(protocol_api::Method::Put | protocol_api::Method::Delete) => {
+            route::body_use(endpoint, bytes_max)
+        }
+        _ => BodyUse::Unread,
+    }
+}
+
+fn status_of(answered: &Answered) -> u16 {
+    match answered {
+        Ok(response) => response.status().as_u16(),
+        Err(error) => error.status.as_u16(),
+    }
+}
+
+/// Refuses `?filter=` where it would have no effect.
+fn check_filter(query: &Query, endpoint: &Endpoint) -> Result<(), HttpError> {
+    if query.text("filter").is_none() || endpoint.filterable {
+        return Ok(());
+    }
+    Err(HttpError::bad_request(
+        "?filter is for lists of jobs, allocations, evaluations, deployments and nodes; leave it \
+         out here",
+    ))
 }
 
 /// The method in the API's terms; `None` is one of no operation.

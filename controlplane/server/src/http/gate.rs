@@ -6,8 +6,8 @@
 //! ```
 //!
 //! An [`Ask`] exists only with a [`Gate`], and only [`Gate::pass`] makes one. Where only the
-//! handler finds the object (`Scope::Handler`), its answer is dropped unless it called [`Ask::settle`] or
-//! [`Ask::namespaces`].
+//! handler finds the object (`Scope::Handler`), its answer is dropped unless it called
+//! [`Ask::settle`] or [`Ask::namespaces`].
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

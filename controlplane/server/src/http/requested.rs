@@ -146,8 +146,8 @@ impl Requested<'_> {
         }
     }
 
-    /// Whether the credential comes as the first message of a WebSocket. Read as `exec` reads it, or
-    /// a request without a handshake there would be open here.
+    /// Whether the credential comes as the first message of a WebSocket. Read as `exec` reads it,
+    /// or a request without a handshake there would be open here.
     pub(super) fn comes_later(&self, caller: &Caller) -> bool {
         self.endpoint.credential_in_handshake
             && matches!(caller, Caller::Anonymous { .. })

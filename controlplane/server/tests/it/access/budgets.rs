@@ -176,6 +176,18 @@ async fn without_access_control_nothing_is_limited() {
 }
 
 #[tokio::test]
+async fn changed_budgets_count_without_a_restart() {
+    let world = limited(|_| {}).await;
+    let holder = token(world.server.cluster(), &["write"]).await;
+    let client = holder.of(&world.client);
+    jobs(&client).await.expect("100 a second");
+    let mut changed = Config::dev(world.data_dir()).expect("a configuration");
+    changed.limits.budgets.token.list = Some(0);
+    world.server.cluster().reconfigure(&changed);
+    assert_eq!(refusal(jobs(&client).await).0, 429);
+}
+
+#[tokio::test]
 async fn writes_are_charged_for_the_whole_cluster() {
     let root = tempfile::tempdir().expect("a directory");
     let bend = |config: &mut Config| {
