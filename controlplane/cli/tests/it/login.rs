@@ -1,5 +1,9 @@
 //! `drover login`, against a server of canned answers.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
 use serde_json::json;
 
 use crate::fake_server::{Canned, FakeServer};
@@ -103,5 +107,73 @@ fn login_that_cannot_work_exits_1_and_asks_for_no_token() {
             "{words}: {err}"
         );
         assert!(err.contains(words), "{words}: {err}");
+    }
+}
+
+/// What the redirect of the request to begin a login names: `host:port`.
+fn callback_address(asked: &[String]) -> Option<String> {
+    let begun = asked
+        .iter()
+        .find(|asked| asked.contains("/oidc/auth-url"))?;
+    let (_, behind) = begun.split_once("\"RedirectURI\":\"http://")?;
+    let (address, _) = behind.split_once("/oidc/callback\"")?;
+    Some(address.to_owned())
+}
+
+#[test]
+fn login_by_oidc_takes_the_code_of_the_browser_to_the_server() {
+    let methods = json!([{"Name": "sso", "Type": "OIDC", "Default": true}]);
+    let url = json!({"AuthURL": "https://id.example/auth?state=s-1&x=y"});
+    let token = json!({"AccessorID": "a", "SecretID": SECRET, "Name": "OIDC-sso",
+        "Type": "management", "CreateTime": "2026-01-01T00:00:00Z"});
+    let server = FakeServer::start(vec![
+        canned("GET /v1/acl/auth-methods", &methods),
+        canned("PUT /v1/acl/oidc/auth-url", &url),
+        canned("PUT /v1/acl/oidc/complete-auth", &token),
+    ])
+    .expect("a server");
+    let mut drover = Command::new(env!("CARGO_BIN_EXE_drover"))
+        .args([
+            "login",
+            "-oidc-callback-addr",
+            "127.0.0.1:0",
+            "-address",
+            &server.address,
+        ])
+        .env_remove("DISPLAY")
+        .env_remove("WAYLAND_DISPLAY")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program was built for this test");
+    let mut notes = BufReader::new(drover.stderr.take().expect("a pipe")).lines();
+    let shown = notes.find(|line| {
+        let line = line.as_ref().expect("a line");
+        line.contains("https://id.example/auth?state=s-1")
+    });
+    assert!(shown.is_some(), "the address is printed");
+    let address = callback_address(&server.asked()).expect("a redirect");
+    let mut browser = TcpStream::connect(address).expect("it listens");
+    let target = "/oidc/callback?code=c%201&state=s-1&iss=https%3A%2F%2Fid.example";
+    write!(browser, "GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sent");
+    let mut page = String::new();
+    browser.read_to_string(&mut page).expect("a page");
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    let rest: Vec<_> = notes.map(|line| line.expect("a line")).collect();
+    let output = drover.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{rest:?}");
+    let out = stdout(&output);
+    assert!(
+        out.starts_with("Successfully logged in via OIDC and sso"),
+        "{out}"
+    );
+    let asked = server.asked();
+    let completed = asked.last().expect("a request");
+    for part in [
+        "\"Code\":\"c 1\"",
+        "\"State\":\"s-1\"",
+        "\"Iss\":\"https://id.example\"",
+    ] {
+        assert!(completed.contains(part), "{part}: {completed}");
     }
 }
