@@ -9,6 +9,8 @@ pub struct Settings {
     pub servers: usize,
     /// Lines for the block `server` of every server's file.
     pub server_block: String,
+    /// Lines for the file of every server, outside of its blocks.
+    pub server_lines: String,
     /// Lines for the file of every node.
     pub node_lines: String,
     /// Whether no other cluster runs beside it.
@@ -27,6 +29,7 @@ impl Settings {
         Self {
             servers,
             server_block: String::new(),
+            server_lines: String::new(),
             node_lines: String::new(),
             alone: false,
             manager: None,

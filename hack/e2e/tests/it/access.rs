@@ -144,7 +144,10 @@ async fn a_reader_reads_and_stops_nothing_and_its_log_ends_with_its_token() -> a
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_count_at_once_everywhere_while_a_leader_is_killed() -> anyhow::Result<()> {
     const ROUNDS: usize = 120;
-    let settings = Settings::of(3).with_access_control(MANAGER);
+    let mut settings = Settings::of(3).with_access_control(MANAGER);
+    // The rounds show deleted tokens as fast as they can.
+    "limits {\n  budget \"failure\" {\n    requests = \"unlimited\"\n  }\n}\n"
+        .clone_into(&mut settings.server_lines);
     let mut cluster = Cluster::start(settings).await?;
     let none = Query::new();
     let policy = json!({ "Name": "readers", "Rules": READERS });

@@ -5,6 +5,7 @@ mod budgets;
 mod freshness;
 mod matrix;
 mod metrics;
+mod second_look;
 
 use std::time::Duration;
 
