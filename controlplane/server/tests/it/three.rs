@@ -4,10 +4,11 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
-use controlplane_server::cluster::LeadingError;
+use controlplane_server::cluster::{ChangeError, LeadingError};
 use controlplane_server::config::{Config, TlsConfig};
 use controlplane_server::{Server, dev};
 use controlplane_state::Command;
+use controlplane_state::command::AclPolicies;
 use protocol_client::{Answer, Client, Query, TlsFiles};
 use protocol_model::{TaskEvent, TaskEventKind, UnixNanos};
 use protocol_transport::Region;
@@ -96,7 +97,20 @@ pub(crate) async fn cluster_with(root: &Path, bend: impl Fn(&mut Config)) -> Vec
     for server in &servers {
         keyed(server).await;
     }
+    for server in &servers {
+        let known = tokio::time::timeout(PATIENCE, knows_releases(server)).await;
+        known.expect("the servers say their releases in time");
+    }
     servers
+}
+
+/// Waits until a server knows the releases of the others: it takes the newest commands then.
+async fn knows_releases(server: &Server) {
+    let nothing = AclPolicies::Delete { names: Vec::new() };
+    while let Err(ChangeError::OldServer(_)) = server.cluster().change(nothing.clone().into()).await
+    {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
