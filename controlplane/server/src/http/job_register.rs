@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use controlplane_scheduler::memory_warnings;
 use controlplane_state::command::JobRegister;
 use controlplane_state::{Command, Outcome, Refusal, Snapshot};
+use protocol_access::HostVolumeCapability;
 use protocol_api::jobs::{JobRequest, Registered, Validated};
 use protocol_model::{
     EvalId, EvalTrigger, Evaluation, Job, JobKey, JobSubmission, NotForRegion,
@@ -54,6 +55,7 @@ async fn write(ask: &Ask, id: Option<&str>) -> Answered {
         mut job,
         mut warnings,
     } = prepare(ask, request.job, id).await?;
+    check_host_volumes(ask, &job)?;
     if let Some(too_large) = too_large {
         if !warnings.is_empty() {
             warnings.push('\n');
@@ -293,6 +295,21 @@ pub(super) fn check_priority(priority: i32) -> Result<(), HttpError> {
     Err(HttpError::bad_request(
         "eval priority must be between 1 and 100 inclusively",
     ))
+}
+
+/// Refuses a job that mounts a host volume which the caller may not mount: to write in it needs
+/// `mount-readwrite`, to read `mount-readonly` or that.
+fn check_host_volumes(ask: &Ask, job: &Job) -> Result<(), HttpError> {
+    let acl = ask.acl();
+    let volumes = job.task_groups.iter().flat_map(|it| it.volumes.values());
+    for volume in volumes.filter(|it| it.volume_type == "host") {
+        let may = |right| acl.host_volume(&volume.source, right);
+        let reads = volume.read_only && may(HostVolumeCapability::MountReadonly);
+        if !reads && !may(HostVolumeCapability::MountReadwrite) {
+            return Err(HttpError::permission_denied());
+        }
+    }
+    Ok(())
 }
 
 /// Refuses registrations while the operator's switch says so, except to management tokens.

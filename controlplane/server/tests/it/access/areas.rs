@@ -146,3 +146,35 @@ async fn the_policy_anonymous_opens_its_namespaces_and_nothing_else() {
     let answer = world.delete("/v1/job/web?namespace=dev").await;
     assert_eq!(refusal(answer), denied);
 }
+
+#[tokio::test]
+async fn a_host_volume_is_mounted_only_with_its_right() {
+    let (world, _) = two_namespaces().await;
+    let cluster = world.server.cluster();
+    let jobs = "namespace \"dev\" { policy = \"write\" }\n";
+    let rights = |level: &str| format!("{jobs}host_volume \"data*\" {{ policy = \"{level}\" }}");
+    policy(cluster, "none", jobs).await;
+    policy(cluster, "read", &rights("read")).await;
+    policy(cluster, "write", &rights("write")).await;
+    let none = Query::new();
+    for (name, may_read, may_write) in [
+        ("none", false, false),
+        ("read", true, false),
+        ("write", true, true),
+    ] {
+        let client = token(cluster, &[name]).await.of(&world.client);
+        for (read_only, may) in [(true, may_read), (false, may_write)] {
+            let mut job = service("disk");
+            job["Namespace"] = json!("dev");
+            job["TaskGroups"][0]["Volumes"] = json!({
+                "v": { "Name": "v", "Type": "host", "Source": "data1", "ReadOnly": read_only },
+            });
+            let body = json!({ "Job": job });
+            let answer = client.put::<_, Value>("/v1/jobs", &none, &body).await;
+            match may {
+                true => drop(answer.expect("registered")),
+                false => assert_eq!(refusal(answer).0, 403, "{name}, read only: {read_only}"),
+            }
+        }
+    }
+}
