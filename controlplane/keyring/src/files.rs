@@ -120,7 +120,7 @@ pub struct FileKeks {
 }
 
 impl FileKeks {
-    /// Those in `directory`, which is made when the first one is stored.
+    /// The KEK files in `directory`, which is made when the first KEK is stored.
     pub fn new(directory: PathBuf) -> Self {
         Self {
             directory,

@@ -27,7 +27,7 @@ pub struct RootKeys {
 }
 
 impl RootKeys {
-    /// Those of a state.
+    /// The root keys of a state.
     pub fn of(snapshot: &Snapshot) -> Self {
         let wrapped = snapshot.root_keys().map(|key| WrappedRootKey {
             number: key.number,
@@ -73,8 +73,8 @@ impl Keyring {
         inner.keks.insert(kek.id(), kek);
     }
 
-    /// Takes over the root keys of the state. One that is unwrapped already stays so; those that
-    /// are gone from the state are dropped.
+    /// Takes over the root keys of the state. Keys that are unwrapped already stay so; keys that
+    /// the state no longer has are dropped.
     pub fn set_root_keys(&self, keys: RootKeys) {
         let mut inner = self.inner.write();
         let mut before = std::mem::take(&mut inner.keys);

@@ -71,7 +71,7 @@ pub struct Namespace {
     pub modify_index: u64,
 }
 
-/// The drivers and network modes that jobs of a namespace may use. One that is disabled is not
+/// The drivers and network modes that jobs of a namespace may use. A disabled one is not
 /// allowed even where it is enabled.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]

@@ -1,4 +1,4 @@
-//! What there is one of in a cluster: `server members`, `system gc`.
+//! Commands about the cluster as a whole: `server members`, `system gc`.
 
 use clap::{Args, Subcommand};
 use protocol_api::agent::AgentMembers;

@@ -110,7 +110,7 @@ fn login_that_cannot_work_exits_1_and_asks_for_no_token() {
     }
 }
 
-/// What the redirect of the request to begin a login names: `host:port`.
+/// The `host:port` that the redirect of a started login names.
 fn callback_address(asked: &[String]) -> Option<String> {
     let begun = asked
         .iter()

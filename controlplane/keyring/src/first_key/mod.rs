@@ -63,8 +63,8 @@ impl FirstKey {
         self.voters = voters;
     }
 
-    /// A server answered which KEKs it has on disk. One that is no voter is ignored, and so is an
-    /// answer that comes late.
+    /// A server answered which KEKs it has on disk. A server without a vote is ignored, and so is a
+    /// late answer.
     pub fn on_answer(&mut self, server: u64, keks: impl IntoIterator<Item = KekId>) {
         match self.phase {
             Phase::Asking => {

@@ -127,7 +127,7 @@ fn links_pipes_and_long_files_are_not_read() {
 }
 
 #[test]
-fn what_a_crash_left_unfinished_is_neither_read_nor_in_the_way() {
+fn unfinished_kek_file_of_a_crash_is_ignored_and_replaced() {
     let (_root, keks) = keks();
     keks.store(&kek(2)).expect("it is stored");
     let unfinished = keks.path_of(kek(1).id()).with_extension("new");

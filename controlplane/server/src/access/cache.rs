@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_bounded_and_keeps_the_values_in_use() {
+    fn cache_is_bounded_and_keeps_the_values_in_use() {
         let mut cache = Cache::new(10);
         cache.insert(0, "used");
         for key in 1..1000 {

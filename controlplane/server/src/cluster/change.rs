@@ -34,7 +34,7 @@ pub enum ChangeError {
     /// The caller's budget for writes is spent. Nothing changed.
     #[error("{message}")]
     Limited {
-        /// Which budget, and its size.
+        /// The budget and its size, in words.
         message: String,
         /// Seconds until the caller may try again.
         retry_after_s: u32,

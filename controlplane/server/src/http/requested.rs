@@ -216,8 +216,8 @@ impl Requested<'_> {
     }
 }
 
-/// Finds the caller with this credential. One that is not known here is looked up once more after a
-/// read barrier: a token that was acknowledged by another server works at once.
+/// Finds the caller with this credential. An unknown credential is looked up once more after a read
+/// barrier: a token that was acknowledged by another server works at once.
 ///
 /// # Errors
 /// See [`Unresolved`].

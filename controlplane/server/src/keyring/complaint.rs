@@ -1,5 +1,5 @@
-//! What the log says of a keyring that is not available: at once, then each hour, then that it is
-//! over. `now` is an argument.
+//! Log lines about a keyring that is not available: one at once, one each hour, one when it is
+//! available again. `now` is an argument.
 
 use std::time::Duration;
 

@@ -38,7 +38,7 @@ pub(super) async fn make(service: &KekService, cluster: &Cluster, term: u64) -> 
         tracing::debug!(reason = %old, "the first root key waits");
         return Some(OLD_SERVER_PAUSE);
     }
-    // What an earlier leader had written is applied here then.
+    // Entries of earlier leaders are applied here once this barrier is.
     if cluster
         .change_as_leader(Command::Barrier, term)
         .await

@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Seals bytes for their place, within `wait` where there is no root key yet.
 ///
 /// # Errors
-/// Those of the keyring.
+/// The errors of the keyring.
 pub(crate) async fn seal_soon(
     keyring: &Keyring,
     purpose: Purpose,

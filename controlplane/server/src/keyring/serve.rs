@@ -1,4 +1,4 @@
-//! What other servers ask: for KEKs, and to keep one. Only a server's certificate of this region
+//! Requests of other servers: for KEKs, and to keep one. Only a server's certificate of this region
 //! opens the stream (`accept`); here members of the log are told from others, and the leader from
 //! members.
 

@@ -38,7 +38,7 @@ impl KekService {
         }
     }
 
-    /// What seals and opens.
+    /// The keyring, which seals and opens.
     pub(crate) fn keyring(&self) -> &Keyring {
         &self.keyring
     }

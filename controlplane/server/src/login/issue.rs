@@ -25,12 +25,12 @@ pub struct Issued {
     pub ttl: Duration,
 }
 
-/// What a token may do.
+/// The rights of a token that a login makes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rights {
     /// Everything.
     Management,
-    /// What these give, of which there is at least one.
+    /// The rights of these policies and roles, at least one in all.
     Client {
         /// Names of policies that exist.
         policies: Vec<String>,
@@ -39,7 +39,7 @@ pub enum Rights {
     },
 }
 
-/// What a login asks of the state.
+/// The parts of the state that a login reads.
 pub trait BindingState {
     /// The binding rules of a method.
     fn rules(&self, method: &str) -> Vec<BindingRule>;

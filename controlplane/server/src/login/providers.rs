@@ -55,7 +55,7 @@ pub(super) struct Providers {
 /// Whether kept keys will do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Age {
-    /// Those of the last five minutes.
+    /// Keys of the last five minutes.
     Kept,
     /// A token names a key that is not among them.
     Newer,

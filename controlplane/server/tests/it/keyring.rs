@@ -208,7 +208,7 @@ async fn a_server_without_its_kek_names_it_and_serves_all_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_whose_kek_is_elsewhere_is_restored_by_force_or_with_its_file() {
+async fn snapshot_of_a_foreign_kek_is_restored_by_force_or_with_its_file() {
     let (one, other) = (World::start().await, World::start().await);
     let saved = crate::restore::save(&one.client).await;
     let kek = keks(&one.data_dir()).remove(0);

@@ -59,7 +59,7 @@ pub enum RootKeyState {
     Prepublished,
     /// It seals and signs. One key at a time does.
     Active,
-    /// What it sealed moves to the active key.
+    /// Values that it sealed move to the active key.
     Rekeying,
     /// It opens and verifies.
     Inactive,

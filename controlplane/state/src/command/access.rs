@@ -62,7 +62,7 @@ impl From<RootKeyUpsert> for Command {
 pub enum AclPolicies {
     /// Creates or replaces policies, by name.
     Upsert { policies: Vec<AclPolicy> },
-    /// Deletes policies. One that does not exist is no error.
+    /// Deletes policies. A policy that does not exist is no error.
     Delete { names: Vec<String> },
 }
 

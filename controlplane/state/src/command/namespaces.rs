@@ -8,15 +8,15 @@ use crate::namespace::Namespace;
 /// [`DeletionRule::NothingLive`].
 const RESTRICTIONS_LEVEL: u32 = 3;
 
-/// Which namespaces are deleted. Servers of one log have to decide alike, so a command names the
-/// rule that it was made for.
+/// The rule for deleting a namespace. Servers of one log have to decide alike, so a command names
+/// the rule that it was made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum DeletionRule {
-    /// Those without a job, dead ones included; an unknown name is refused. Level 1.
+    /// The namespace has no job, not even a dead one; an unknown name is refused. Level 1.
     #[default]
     NoJobs,
-    /// Those without a job that is not dead and without an allocation that is not terminal; an
-    /// unknown name is no mistake. Level 3.
+    /// The namespace has neither a live job nor a live allocation; an unknown name succeeds.
+    /// Level 3.
     NothingLive,
 }
 

@@ -1,4 +1,4 @@
-//! Which binding rules are stored. The texts are those that Nomad's users know.
+//! Checks of a binding rule before it is stored. The texts are those that Nomad's users know.
 
 use protocol_model::filter::{Filter, FilterError};
 use protocol_model::{BIND_MANAGEMENT, BIND_POLICY, BIND_ROLE, BindingRule};

@@ -121,7 +121,7 @@ impl Budgets {
         self.limits = limits;
     }
 
-    /// Charges one request. One that is refused costs its caller nothing.
+    /// Charges one request. A refused request costs its caller nothing.
     ///
     /// # Errors
     /// [`Refused`], where the budget of the class is spent.

@@ -1,4 +1,4 @@
-//! Which verified claims are accepted: time, issuer, audience.
+//! Rules that verified claims have to meet: time, issuer, audience.
 //!
 //! | claim | rule |
 //! |---|---|

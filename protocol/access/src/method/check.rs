@@ -1,4 +1,4 @@
-//! Which auth methods are stored.
+//! Checks of an auth method before it is stored.
 //!
 //! A method may come without `Config`, as clients create it so; logins by it are refused then. A
 //! configuration that can never work is refused when it is written, not at the first login.

@@ -32,7 +32,7 @@ pub(crate) enum AuthMethodCommand {
     Update(Update),
 }
 
-/// What an auth method is made of.
+/// The fields of an auth method.
 #[derive(Args, Debug)]
 struct Fields {
     /// `OIDC` or `JWT`

@@ -27,7 +27,7 @@ pub(crate) enum BindingRuleCommand {
     Update(Update),
 }
 
-/// What a binding rule is made of.
+/// The fields of a binding rule.
 #[derive(Args, Debug)]
 struct Fields {
     /// A description for people

@@ -67,7 +67,7 @@ async fn bootstrap(ask: &Ask) -> Answered {
     ask.answer(&shown(&applied.snapshot, token, secret), applied.index)
 }
 
-/// What the operator wrote to allow another bootstrap; 0 where nothing was written.
+/// The index in the file that allows another bootstrap; 0 without the file.
 async fn reset_index(ask: &Ask) -> u64 {
     let path = ask.api.config.data_dir.join(RESET_FILE);
     let text = tokio::fs::read_to_string(&path).await.unwrap_or_default();

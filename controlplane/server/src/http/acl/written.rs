@@ -1,4 +1,4 @@
-//! What all changes of access control have in common.
+//! Helpers that all changes of access control share.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(super) struct Applied {
 /// the next request that this server gets sees it.
 ///
 /// # Errors
-/// Those of the change.
+/// The errors of the change.
 pub(super) async fn apply(ask: &Ask, command: Command) -> Result<Applied, HttpError> {
     // Boxed: the futures of handlers are laid out within the depth that the compiler allows.
     let changed = Box::pin(ask.change(command)).await?;

@@ -129,7 +129,7 @@ fn prometheus(gauges: &[Reading], counts: &[Count]) -> String {
         let name = flat(&name);
         let _ = writeln!(text, "# TYPE {name} counter\n{name} {count}");
     }
-    // Those of one name stand together, below one line of their type.
+    // Counters of one name stand together, below one line of their type.
     for of_one_name in counts.chunk_by(|one, other| one.name == other.name) {
         let name = flat(&of_one_name[0].name);
         let _ = writeln!(text, "# TYPE {name} counter");

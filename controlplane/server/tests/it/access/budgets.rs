@@ -118,7 +118,7 @@ async fn token_that_is_gone_blocks_no_route_to_a_new_one() {
 }
 
 #[tokio::test]
-async fn who_am_i_is_no_way_around_the_budget_for_failures() {
+async fn whoami_charges_bad_credentials_to_the_failure_budget() {
     let world = limited(|_| {}).await;
     for _ in 0..60 {
         let bogus = world
@@ -252,7 +252,7 @@ async fn waiting_query_occupies_a_place_until_it_ends() {
 }
 
 #[tokio::test]
-async fn who_am_i_shows_the_rest_of_the_budgets() {
+async fn whoami_shows_the_rest_of_the_budgets() {
     let world = limited(|_| {}).await;
     let client = token(world.server.cluster(), &["write"])
         .await

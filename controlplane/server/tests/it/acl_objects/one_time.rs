@@ -10,7 +10,7 @@ const PATH: &str = "/v1/acl/token/onetime";
 const EXCHANGE: &str = "/v1/acl/token/onetime/exchange";
 
 #[tokio::test]
-async fn one_of_fifty_exchanges_gets_the_token() {
+async fn one_time_token_is_exchanged_once_of_fifty_attempts() {
     let acl = Acl::start().await;
     let (made, own) = acl.token(json!({ "Policies": ["p"] })).await;
     let one_time = own.write(PATH, json!({})).await.expect("a one-time token");

@@ -5,7 +5,7 @@ use controlplane_state::Table;
 use super::*;
 
 #[test]
-fn one_method_is_the_default() {
+fn second_default_auth_method_is_refused() {
     let mut cluster = filled();
     let second = AclAuthMethod {
         default: true,

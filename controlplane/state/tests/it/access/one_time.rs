@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 
 #[test]
-fn of_two_exchanges_of_one_token_the_second_is_refused() {
+fn second_exchange_of_a_one_time_token_is_refused() {
     let mut cluster = filled();
     let accessor_id = "accessor-1".to_owned();
     let exchanged = cluster.apply(exchange(1)).outcome;
