@@ -222,6 +222,7 @@ impl Encode for ToWire<'_> {
             version: alloc.alloc_modify_index,
             spec_hash: Bytes::copy_from_slice(&alloc.spec.0),
             json: json.into(),
+            root_key: 0,
         };
         Ok((alloc, bytes))
     }
