@@ -21,6 +21,8 @@ pub enum StreamKind {
     NodeWatch = 18,
     /// Node to server: one request of the node, such as a missing job specification.
     NodeQuery = 19,
+    /// Node to server: requests of one of its tasks to the HTTP API, one after the other.
+    TaskApi = 20,
     /// Server to node: one request, such as logs, file access, `exec` or a restart.
     NodeCall = 32,
     /// Either way: large data that may wait, in chunks.
@@ -57,13 +59,14 @@ pub const URGENT_PRIORITY: i32 = StreamKind::NodeUpdates.priority() + 2;
 pub const DETAIL_PRIORITY: i32 = StreamKind::NodeUpdates.priority() - 1;
 
 impl StreamKind {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Raft,
         Self::Forward,
         Self::NodeSession,
         Self::NodeUpdates,
         Self::NodeWatch,
         Self::NodeQuery,
+        Self::TaskApi,
         Self::NodeCall,
         Self::Bulk,
     ];
@@ -85,9 +88,11 @@ impl StreamKind {
     pub const fn may_be_opened_by(self, role: Role) -> bool {
         match self {
             Self::Raft | Self::Forward | Self::NodeCall => matches!(role, Role::Server),
-            Self::NodeSession | Self::NodeUpdates | Self::NodeWatch | Self::NodeQuery => {
-                matches!(role, Role::Node)
-            }
+            Self::NodeSession
+            | Self::NodeUpdates
+            | Self::NodeWatch
+            | Self::NodeQuery
+            | Self::TaskApi => matches!(role, Role::Node),
             Self::Bulk => matches!(role, Role::Server | Role::Node),
         }
     }
@@ -99,7 +104,7 @@ impl StreamKind {
             Self::Raft => 20,
             Self::NodeSession => 15,
             Self::Forward | Self::NodeUpdates | Self::NodeWatch => 10,
-            Self::NodeQuery | Self::NodeCall => 5,
+            Self::NodeQuery | Self::TaskApi | Self::NodeCall => 5,
             Self::Bulk => -10,
         }
     }
@@ -152,7 +157,7 @@ mod tests {
             .into_iter()
             .map(StreamKind::to_byte)
             .collect();
-        assert_eq!(bytes, [1, 2, 16, 17, 18, 19, 32, 48]);
+        assert_eq!(bytes, [1, 2, 16, 17, 18, 19, 20, 32, 48]);
     }
 
     #[test]

@@ -49,6 +49,12 @@ frames! {
     48 => NodeRequest,
     49 => NodeReply,
     50 => ExecInput,
+    // Questions of nodes, and requests of their tasks.
+    51 => QueryRequest,
+    52 => QueryReply,
+    53 => ApiRequest,
+    54 => ApiResponse,
+    55 => ApiBody,
     // Between servers.
     64 => ProposeRequest,
     65 => ProposeReply,

@@ -33,7 +33,10 @@ pub mod log {
 /// The oldest protocol version that this release speaks.
 pub const PROTOCOL_MIN: u32 = 1;
 /// The newest protocol version that this release speaks.
-pub const PROTOCOL_MAX: u32 = 2;
+pub const PROTOCOL_MAX: u32 = 3;
 /// From this version on a node attaches its connection for calls when the server asks
 /// (`CallsWanted`), and not before. Below it the node attaches as soon as its session is live.
 pub const CALLS_ON_DEMAND_MIN: u32 = 2;
+/// From this version on a server answers the questions of a node (`QueryRequest`) and the requests
+/// of its tasks (`ApiRequest`).
+pub const QUERIES_MIN: u32 = 3;

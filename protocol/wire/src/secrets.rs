@@ -28,9 +28,87 @@ impl fmt::Debug for v1::KekStore {
     }
 }
 
+impl fmt::Debug for v1::IdentityToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            jwt: _,
+            issued_at,
+            expires_at,
+            root_key,
+        } = self;
+        f.debug_struct("IdentityToken")
+            .field("issued_at", issued_at)
+            .field("expires_at", expires_at)
+            .field("root_key", root_key)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for v1::TemplateVariable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            namespace,
+            path,
+            json: _,
+        } = self;
+        f.debug_struct("TemplateVariable")
+            .field("namespace", namespace)
+            .field("path", path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for v1::ApiHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, value: _ } = self;
+        f.debug_struct("ApiHeader")
+            .field("name", name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for v1::ApiBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { data, last } = self;
+        f.debug_struct("ApiBody")
+            .field("bytes", &data.len())
+            .field("last", last)
+            .finish()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tokens_and_values_are_not_shown() {
+        let secret = "planted-secret";
+        let token = v1::IdentityToken {
+            jwt: secret.to_owned(),
+            ..Default::default()
+        };
+        let variable = v1::TemplateVariable {
+            json: secret.into(),
+            ..Default::default()
+        };
+        let header = v1::ApiHeader {
+            name: "authorization".to_owned(),
+            value: secret.into(),
+        };
+        let body = v1::ApiBody {
+            data: secret.into(),
+            last: true,
+        };
+        let request = v1::ApiRequest {
+            headers: vec![header],
+            ..Default::default()
+        };
+        let shown = format!("{token:?} {variable:?} {request:?} {body:?}");
+        let bytes = format!("{:?}", bytes::Bytes::from(secret));
+        assert!(!shown.contains(secret), "{shown}");
+        assert!(!shown.contains(bytes.trim_matches('"')), "{shown}");
+    }
 
     #[test]
     fn keys_are_not_shown() {

@@ -16,6 +16,7 @@ use super::rights::Rights;
 use super::second_look::SecondLook;
 use super::{Asker, Caller, Credential, SharedBarrier};
 use crate::config::Config;
+use crate::planted::{Planted, PlantedBug};
 
 /// The policy that callers without a credential have.
 const ANONYMOUS: &str = "anonymous";
@@ -56,11 +57,18 @@ pub(crate) struct Access {
     budgets: CallerBudgets,
     second_look: SecondLook,
     health_barrier: SharedBarrier,
+    planted: Planted,
 }
 
 impl Access {
     /// Access control that is on or off.
+    #[cfg(test)]
     pub(crate) fn new(is_on: bool) -> Self {
+        Self::planted_with(is_on, None)
+    }
+
+    /// Access control that is on or off, with the bug that a simulator plants.
+    pub(crate) fn planted_with(is_on: bool, bug: Option<PlantedBug>) -> Self {
         Self {
             is_on,
             management: Arc::new(Acl::management()),
@@ -70,6 +78,7 @@ impl Access {
             budgets: CallerBudgets::new(Limits::default()),
             second_look: SecondLook::default(),
             health_barrier: SharedBarrier::default(),
+            planted: Planted::new(bug),
         }
     }
 
@@ -118,11 +127,16 @@ impl Access {
         if !self.is_on {
             return Ok(self.open(snapshot));
         }
-        match credential {
+        self.planted.caller(address, || match credential {
             Credential::Absent => Ok(self.anonymous(snapshot, address)),
             Credential::Malformed => Err(Rejected::Malformed),
             Credential::Secret(digest) => self.by_secret(snapshot, digest, now),
-        }
+        })
+    }
+
+    /// The bug that a simulator planted here.
+    pub(crate) fn planted(&self) -> &Planted {
+        &self.planted
     }
 
     /// The holder of the token with this accessor id.

@@ -204,6 +204,7 @@ impl Gateway {
             | StreamKind::Raft
             | StreamKind::Forward
             | StreamKind::NodeQuery
+            | StreamKind::TaskApi
             | StreamKind::NodeCall => {
                 tracing::debug!(%kind, "stream refused: unknown kind for this role");
             }

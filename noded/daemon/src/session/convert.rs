@@ -260,6 +260,7 @@ mod tests {
             version: 1,
             spec_hash: vec![1; 32].into(),
             json: b"{}".to_vec().into(),
+            root_key: 0,
         };
         assert!(desired(&message).unwrap_err().contains("makes no sense"));
         let map = v1::WatchMap {

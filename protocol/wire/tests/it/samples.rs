@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
 use protocol_wire::v1;
+use protocol_wire::v1::query_reply::Reply;
+use protocol_wire::v1::query_request::Query;
+use protocol_wire::v1::template_query::Source;
 
 pub(crate) struct Sample {
     /// The kind of its frame.
@@ -348,9 +351,21 @@ fn report_samples() -> Vec<Sample> {
                 version: 12,
                 spec_hash: Bytes::from(vec![6; 32]),
                 json: Bytes::from_static(b"{}"),
+                root_key: 0,
             }],
             removed: vec![id(0xa2)],
         }),
+        Sample {
+            variant: "root_key",
+            ..sample(v1::WatchDelta {
+                changed: vec![v1::DesiredAlloc {
+                    alloc_id: id(0xa1),
+                    root_key: 3,
+                    ..v1::DesiredAlloc::default()
+                }],
+                ..v1::WatchDelta::default()
+            })
+        },
     ]
 }
 
@@ -626,6 +641,118 @@ fn kek_samples() -> Vec<Sample> {
     ]
 }
 
+fn query_samples() -> Vec<Sample> {
+    let source = || v1::VariableSource {
+        namespace: "default".to_owned(),
+        path: "nomad/jobs/web".to_owned(),
+    };
+    let template = |source| {
+        Query::Template(v1::TemplateQuery {
+            alloc_id: vec![1; 16].into(),
+            task: "server".to_owned(),
+            known_index: 7,
+            source: Some(source),
+        })
+    };
+    let identities = Query::SignIdentities(v1::SignIdentities {
+        identities: vec![v1::IdentityName {
+            alloc_id: vec![1; 16].into(),
+            task: "server".to_owned(),
+            identity: "default".to_owned(),
+        }],
+    });
+    let keys = Query::Keys(v1::KeysQuery { known_index: 7 });
+    [
+        ("", identities),
+        ("keys", keys),
+        ("variable", template(Source::Variable(source()))),
+        ("variables", template(Source::Variables(source()))),
+    ]
+    .map(|(variant, query)| Sample {
+        variant,
+        ..sample(v1::QueryRequest {
+            min_index: 9,
+            query: Some(query),
+        })
+    })
+    .into()
+}
+
+fn reply_samples() -> Vec<Sample> {
+    let token = v1::signed_identity::Result::Token(v1::IdentityToken {
+        jwt: "a.b.c".to_owned(),
+        issued_at: 5,
+        expires_at: 65,
+        root_key: 2,
+    });
+    let rejection = v1::signed_identity::Result::Rejection(3);
+    let signed = Reply::Signed(v1::SignedIdentities {
+        identities: [token, rejection]
+            .map(|result| v1::SignedIdentity {
+                result: Some(result),
+            })
+            .into(),
+    });
+    let error = Reply::Error(v1::QueryError {
+        status: 503,
+        message: "the keyring is not available on this server".to_owned(),
+    });
+    let keys = Reply::Keys(v1::PublicKeys {
+        index: 9,
+        jwks: b"{}".as_slice().into(),
+        issuer: "https://drover.example".to_owned(),
+    });
+    let template = Reply::Template(v1::TemplateReply {
+        index: 9,
+        variables: vec![v1::TemplateVariable {
+            namespace: "default".to_owned(),
+            path: "nomad/jobs/web".to_owned(),
+            json: b"{}".as_slice().into(),
+        }],
+    });
+    [
+        ("", signed),
+        ("error", error),
+        ("keys", keys),
+        ("template", template),
+    ]
+    .map(|(variant, reply)| Sample {
+        variant,
+        ..sample(v1::QueryReply { reply: Some(reply) })
+    })
+    .into()
+}
+
+fn task_api_samples() -> Vec<Sample> {
+    let headers = || {
+        vec![v1::ApiHeader {
+            name: "authorization".to_owned(),
+            value: b"Bearer x".as_slice().into(),
+        }]
+    };
+    vec![
+        sample(v1::ApiRequest {
+            alloc_id: vec![1; 16].into(),
+            task: "server".to_owned(),
+            peer_uid: 65_534,
+            method: "PUT".to_owned(),
+            target: "/v1/var/a?cas=0".to_owned(),
+            headers: headers(),
+            body: b"{".as_slice().into(),
+            more: true,
+        }),
+        sample(v1::ApiResponse {
+            status: 403,
+            headers: headers(),
+            rejected: true,
+        }),
+        sample(v1::ApiBody {
+            data: b"}".as_slice().into(),
+            last: true,
+        }),
+    ]
+}
+
 /// One of every message, every field set.
 pub(crate) fn samples() -> impl Iterator<Item = Sample> {
     [
@@ -639,6 +766,9 @@ pub(crate) fn samples() -> impl Iterator<Item = Sample> {
         liveness_samples(),
         member_samples(),
         kek_samples(),
+        query_samples(),
+        reply_samples(),
+        task_api_samples(),
     ]
     .into_iter()
     .flatten()

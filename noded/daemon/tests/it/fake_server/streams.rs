@@ -262,6 +262,7 @@ async fn watch_stream(
                 version: alloc.alloc_modify_index,
                 spec_hash: hash.0.to_vec().into(),
                 json: serde_json::to_vec(alloc).unwrap().into(),
+                root_key: 0,
             });
         }
         let gone: Vec<AllocId> = told
