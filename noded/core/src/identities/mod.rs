@@ -48,7 +48,7 @@ pub const ANSWER_MAX: Duration = Duration::from_secs(15);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct QueryId(pub u64);
 
-/// What the shell does next.
+/// A step for the shell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum IdentityStep {
     /// Ask the server. Answer: [`Identities::on_answer`] or [`Identities::on_failure`].

@@ -387,7 +387,7 @@ impl Shell {
 }
 
 proptest! {
-    /// Whatever was lost before: with a session and answers every identity that is wanted is held,
+    /// After any losses: with a session and answers every identity that is wanted is held,
     /// and none of them has expired.
     #[test]
     fn wanted_identities_are_held_in_the_end(happenings in happenings()) {

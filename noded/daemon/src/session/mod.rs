@@ -106,7 +106,7 @@ pub struct SessionContext {
     pub facts: Mutex<Arc<Node>>,
     /// Where everything that happens goes.
     pub inputs: mpsc::Sender<Input>,
-    /// What the node asks the server of its session.
+    /// The questions of the node to the server of its session.
     pub queries: Arc<Queries>,
 }
 
