@@ -7,6 +7,7 @@
 mod access;
 mod children;
 mod evals;
+mod identity;
 mod jobs;
 mod namespaces;
 mod networks;
@@ -28,6 +29,7 @@ use serde::{Deserialize, Serialize};
 pub use access::*;
 pub use children::*;
 pub use evals::*;
+pub use identity::*;
 pub use jobs::*;
 pub use namespaces::DeletionRule;
 pub use networks::NETWORKS_LEVEL;
@@ -210,7 +212,7 @@ pub enum Command {
 }
 
 /// The highest level of commands that this release reads from the log: see [`Command::level`].
-pub const COMMAND_LEVEL: u32 = 3;
+pub const COMMAND_LEVEL: u32 = 4;
 
 impl Command {
     /// The level of the first release that applies this command as it is: 1 for all that the first
@@ -261,7 +263,8 @@ impl Command {
             // An older release would drop the new fields, and differ.
             Self::AclBootstrap { token, .. } if token.is_of_first_release() => 1,
             Self::RestoreBegin { client_tokens, .. } if client_tokens.is_default() => 1,
-            Self::AclBootstrap { .. } | Self::RestoreBegin { .. } | Self::Access(_) => ACCESS_LEVEL,
+            Self::AclBootstrap { .. } | Self::RestoreBegin { .. } => ACCESS_LEVEL,
+            Self::Access(command) => command.level(),
         }
     }
 }
