@@ -15,6 +15,7 @@
 //! - [`method`]: auth methods: which are stored, their secrets, the names of their tokens.
 //! - [`jwt`], [`jwks`]: signed tokens and the keys that verify them.
 //! - [`identity`]: what a signed workload identity says of its task.
+//! - [`published_keys`]: the key set of this cluster's own keys.
 //! - [`claims`], [`binding`]: what a login says about its user, and the rights that follow.
 //! - [`oidc`]: logins through an OpenID provider, without memory on the servers.
 
@@ -31,6 +32,7 @@ pub mod names;
 pub mod need;
 pub mod oidc;
 pub mod policy;
+pub mod published_keys;
 mod requirement;
 mod unique_json;
 
