@@ -7,6 +7,7 @@
 mod access;
 mod children;
 mod evals;
+mod identity;
 mod jobs;
 mod namespaces;
 mod networks;
@@ -15,6 +16,7 @@ mod periodic;
 mod plan;
 mod scale;
 mod tag;
+mod variables;
 
 use std::sync::Arc;
 
@@ -28,6 +30,7 @@ use serde::{Deserialize, Serialize};
 pub use access::*;
 pub use children::*;
 pub use evals::*;
+pub use identity::*;
 pub use jobs::*;
 pub use namespaces::DeletionRule;
 pub use networks::NETWORKS_LEVEL;
@@ -36,6 +39,7 @@ pub use periodic::*;
 pub use plan::*;
 pub use scale::*;
 pub use tag::*;
+pub use variables::*;
 
 use crate::access::AclToken;
 use crate::namespace::Namespace;
@@ -188,6 +192,12 @@ pub enum Command {
     AclBootstrap { token: AclToken, reset_index: u64 },
     /// Changes access control: tokens, policies, roles, logins, root keys.
     Access(AccessCommand),
+    /// Changes a variable.
+    #[serde(skip)]
+    VariableApply(Box<VariableApply>),
+    /// Ends locks on variables.
+    #[serde(skip)]
+    VariableLocksExpire(VariableLocksExpire),
     /// Creates or replaces a namespace.
     NamespaceUpsert { namespace: Namespace },
     /// Removes a namespace that holds nothing that the rule counts.
@@ -210,7 +220,7 @@ pub enum Command {
 }
 
 /// The highest level of commands that this release reads from the log: see [`Command::level`].
-pub const COMMAND_LEVEL: u32 = 3;
+pub const COMMAND_LEVEL: u32 = 4;
 
 impl Command {
     /// The level of the first release that applies this command as it is: 1 for all that the first
@@ -258,6 +268,7 @@ impl Command {
             | Self::NodeDrainComplete { .. }
             | Self::NodePoolUpsert { .. }
             | Self::NodePoolDelete { .. } => 2,
+            Self::VariableApply(_) | Self::VariableLocksExpire(_) => IDENTITY_LEVEL,
             // An older release would drop the new fields, and differ.
             Self::AclBootstrap { token, .. } if token.is_of_first_release() => 1,
             Self::RestoreBegin { client_tokens, .. } if client_tokens.is_default() => 1,

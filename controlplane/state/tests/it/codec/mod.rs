@@ -1,12 +1,13 @@
 //! The log's bytes: frozen, and refused where they make no sense.
 //!
 //! `tests/golden/v1/NAME.bin` is what release 1 writes, `v3` has the commands of level 2, `v4`
-//! those of level 3. A test that fails here means that servers of two releases would not
+//! those of level 3, `v5` those of level 4. A test that fails here means that servers of two releases would not
 //! understand each other: change the format's version, keep the old files, and read both.
 
 mod eval_deletes;
 mod level_2;
 mod level_3;
+mod level_4;
 mod samples;
 
 use std::collections::BTreeMap;
@@ -56,7 +57,8 @@ fn golden(name: &str, level: u32) -> PathBuf {
     let folder = match level {
         1 => "v1",
         2 => "v3",
-        _ => "v4",
+        3 => "v4",
+        _ => "v5",
     };
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
