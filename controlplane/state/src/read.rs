@@ -16,7 +16,7 @@ use crate::record::{
     ClusterMeta, GroupSummary, JobSummary, JobTally, NodeRecord, ReportMark, SchedulerConfig,
 };
 use crate::restore::PendingRestore;
-use crate::tables::{Table, Tables};
+use crate::tables::{Table, Tables, signed_live};
 
 /// The cluster as a whole.
 impl Tables {
@@ -245,6 +245,32 @@ impl Tables {
             .get(&id)
             .map(|record| record.mark)
             .unwrap_or_default()
+    }
+
+    /// The number of the root key that signs an allocation's identities; 0 = none.
+    pub fn alloc_key(&self, id: AllocId) -> u32 {
+        self.allocs.get(&id).map_or(0, |record| record.key)
+    }
+
+    /// How many allocations that are not over for their client have identities signed with this
+    /// root key. Number 0 asks for those without a key.
+    pub fn live_allocs_of_key(&self, number: u32) -> u64 {
+        self.live_by_key.get(&number).copied().unwrap_or(0)
+    }
+
+    /// The allocations that are not over for their client and signed with another root key than
+    /// `number`, by id. A scan of all allocations.
+    pub fn live_allocs_not_of_key(&self, number: u32) -> impl Iterator<Item = (AllocId, u32)> + '_ {
+        let records = self.allocs.iter();
+        records.filter_map(move |(id, record)| {
+            let key = signed_live(record)?;
+            (key != number).then_some((*id, key))
+        })
+    }
+
+    /// Whether placements are stamped with the root key that signs their identities.
+    pub fn identities_begun(&self) -> bool {
+        self.access.identities_begun
     }
 
     /// All allocations, by id.

@@ -41,11 +41,12 @@ pub trait Encode {
     /// When it cannot be written; the watch ends.
     fn spec(&mut self, hash: SpecHash, spec: &Arc<Job>) -> Result<(Self::Spec, usize), String>;
 
-    /// Writes an allocation; answers its size beside it.
+    /// Writes an allocation and the number of the root key that signs its identities (0 = none);
+    /// answers its size beside it.
     ///
     /// # Errors
     /// When it cannot be written; the watch ends.
-    fn alloc(&mut self, alloc: Allocation) -> Result<(Self::Alloc, usize), String>;
+    fn alloc(&mut self, alloc: Allocation, root_key: u32) -> Result<(Self::Alloc, usize), String>;
 }
 
 /// How large a link gets, in the encoder's sizes.
@@ -244,7 +245,7 @@ impl Chain {
             metrics: Arc::new(AllocMetric::default()),
             ..Allocation::clone(alloc)
         };
-        let (told, size) = encode.alloc(told)?;
+        let (told, size) = encode.alloc(told, snapshot.alloc_key(alloc.id))?;
         open.size += size;
         open.changed.push(told);
         self.told.insert(alloc.id, alloc.alloc_modify_index);

@@ -15,6 +15,7 @@ use super::measure::Meters;
 use super::second_look::SecondLook;
 use super::{Asker, Caller, Credential, SharedBarrier};
 use crate::config::Config;
+use crate::planted::{Planted, PlantedBug};
 
 /// Parsed policies that are kept.
 const POLICIES_MAX: usize = 4096;
@@ -75,11 +76,18 @@ pub(crate) struct Access {
     budgets: CallerBudgets,
     second_look: SecondLook,
     health_barrier: SharedBarrier,
+    planted: Planted,
 }
 
 impl Access {
     /// Access control that is on or off.
+    #[cfg(test)]
     pub(crate) fn new(is_on: bool) -> Self {
+        Self::planted_with(is_on, None)
+    }
+
+    /// Access control that is on or off, with the bug that a simulator plants.
+    pub(crate) fn planted_with(is_on: bool, bug: Option<PlantedBug>) -> Self {
         let caches = Caches {
             policies: Cache::new(POLICIES_MAX),
             rights: Cache::new(RIGHTS_MAX),
@@ -93,6 +101,7 @@ impl Access {
             budgets: CallerBudgets::new(Limits::default()),
             second_look: SecondLook::default(),
             health_barrier: SharedBarrier::default(),
+            planted: Planted::new(bug),
         }
     }
 
@@ -141,14 +150,19 @@ impl Access {
         if !self.is_on {
             return Ok(self.open(snapshot));
         }
-        match credential {
+        self.planted.caller(address, || match credential {
             Credential::Absent => Ok(self.anonymous(snapshot, address)),
             Credential::Malformed => Err(Rejected::Malformed),
             Credential::Secret(digest) => {
                 let token = by_secret(snapshot, digest).ok_or(Rejected::Unknown)?;
                 self.holder(snapshot, token, now)
             }
-        }
+        })
+    }
+
+    /// The bug that a simulator planted here.
+    pub(crate) fn planted(&self) -> &Planted {
+        &self.planted
     }
 
     /// The holder of the token with this accessor id.

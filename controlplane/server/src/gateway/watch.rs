@@ -214,7 +214,11 @@ impl Encode for ToWire<'_> {
         Ok((spec, bytes))
     }
 
-    fn alloc(&mut self, alloc: Allocation) -> Result<(v1::DesiredAlloc, usize), String> {
+    fn alloc(
+        &mut self,
+        alloc: Allocation,
+        root_key: u32,
+    ) -> Result<(v1::DesiredAlloc, usize), String> {
         let json = serde_json::to_vec(&alloc).map_err(|error| error.to_string())?;
         let bytes = json.len();
         let alloc = v1::DesiredAlloc {
@@ -222,7 +226,7 @@ impl Encode for ToWire<'_> {
             version: alloc.alloc_modify_index,
             spec_hash: Bytes::copy_from_slice(&alloc.spec.0),
             json: json.into(),
-            root_key: 0,
+            root_key,
         };
         Ok((alloc, bytes))
     }

@@ -137,11 +137,22 @@ impl Draft {
 
     // --- rows ---
 
-    /// Puts a changed or new allocation, with its indexes and time, and answers it as it is now.
-    pub(super) fn put_alloc(
+    /// Puts a changed or new allocation, with its indexes and time, and answers it as it is now. A
+    /// new one is stamped with the root key that is active, once identities have begun.
+    pub(super) fn put_alloc(&mut self, alloc: Allocation, touch: AllocTouch) -> Arc<Allocation> {
+        let key = match self.tables.alloc(alloc.id) {
+            Some(_) => self.tables.alloc_key(alloc.id),
+            None => self.tables.stamping_key(),
+        };
+        self.put_alloc_signed(alloc, touch, key)
+    }
+
+    /// As [`Self::put_alloc`], with the number of the root key that signs its identities.
+    pub(super) fn put_alloc_signed(
         &mut self,
         mut alloc: Allocation,
         touch: AllocTouch,
+        root_key: u32,
     ) -> Arc<Allocation> {
         let before = self.tables.alloc(alloc.id).cloned();
         alloc.job = None;
@@ -180,6 +191,7 @@ impl Draft {
         self.tables.put_alloc(AllocRecord {
             alloc: Arc::clone(&alloc),
             mark,
+            key: root_key,
         });
         self.jobs_touched.insert(key);
         alloc

@@ -170,6 +170,9 @@ pub(super) struct MetaRow {
     /// The number of the newest root key, which may be gone. (Version 4.)
     #[serde(default)]
     pub(super) root_keys_numbered: u32,
+    /// Whether placements are stamped with the root key that signs. (Version 5.)
+    #[serde(default)]
+    pub(super) identities_begun: bool,
 }
 
 impl MetaRow {
@@ -186,6 +189,7 @@ impl MetaRow {
             table_indexes,
             log_offset: tables.log_offset,
             root_keys_numbered: tables.access.root_keys_numbered,
+            identities_begun: tables.access.identities_begun,
         }
     }
 }
@@ -200,6 +204,13 @@ pub(super) struct SpecRow<'a> {
 pub(super) struct AllocRow<'a> {
     pub(super) alloc: Cow<'a, Arc<Allocation>>,
     pub(super) mark: ReportMark,
+    /// The root key that signs its identities. (Version 5.)
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) key: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// How many records of each kind there are.

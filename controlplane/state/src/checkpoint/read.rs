@@ -111,6 +111,7 @@ impl State {
             table_indexes,
             log_offset,
             root_keys_numbered,
+            identities_begun,
         } = meta.ok_or(RestoreError::NoMeta)?;
         tables.now = now;
         tables.log_offset = log_offset;
@@ -119,6 +120,7 @@ impl State {
         tables.acl_bootstrap_index = acl_bootstrap_index;
         let numbered = tables.access.root_keys_numbered.max(root_keys_numbered);
         tables.access.root_keys_numbered = numbered;
+        tables.access.identities_begun = identities_begun;
         tables.add_missing_pools();
         for table in Table::ALL {
             let index = table_indexes.get(&format!("{table:?}")).copied();
@@ -152,10 +154,11 @@ fn put(tables: &mut Tables, tag: Tag, row: &[u8]) -> Result<(), RestoreError> {
         Tag::Eval => tables.put_eval(&Arc::new(parse::<Evaluation>(tag, row)?)),
         Tag::Deployment => tables.put_deployment(parse::<DeploymentRecord>(tag, row)?),
         Tag::Alloc => {
-            let AllocRow { alloc, mark } = parse(tag, row)?;
+            let AllocRow { alloc, mark, key } = parse(tag, row)?;
             tables.put_alloc(AllocRecord {
                 alloc: alloc.into_owned(),
                 mark,
+                key,
             });
         }
         Tag::Namespace => {

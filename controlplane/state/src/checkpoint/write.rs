@@ -108,6 +108,7 @@ impl Tables {
             let row = AllocRow {
                 alloc: Cow::Borrowed(&record.alloc),
                 mark: record.mark,
+                key: record.key,
             };
             records.put(Tag::Alloc, &row)?;
         }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Command;
+use super::{AllocsResign, Command, IDENTITY_LEVEL};
 use crate::access::{AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, RootKey};
 use crate::record::Digest;
 
@@ -30,6 +30,24 @@ pub enum AccessCommand {
     OneTimeTokens(OneTimeTokens),
     /// Adds a root key. Refused where the active key is not the one that it names.
     RootKeyUpsert(Box<RootKeyUpsert>),
+    /// Moves allocations to the active root key.
+    AllocsResign(AllocsResign),
+}
+
+impl AccessCommand {
+    /// See [`Command::level`].
+    pub(super) fn level(&self) -> u32 {
+        match self {
+            Self::Policies(_)
+            | Self::Tokens(_)
+            | Self::Roles(_)
+            | Self::AuthMethods(_)
+            | Self::BindingRules(_)
+            | Self::OneTimeTokens(_)
+            | Self::RootKeyUpsert(_) => ACCESS_LEVEL,
+            Self::AllocsResign(_) => IDENTITY_LEVEL,
+        }
+    }
 }
 
 macro_rules! into_command {

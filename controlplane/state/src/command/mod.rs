@@ -272,7 +272,8 @@ impl Command {
             // An older release would drop the new fields, and differ.
             Self::AclBootstrap { token, .. } if token.is_of_first_release() => 1,
             Self::RestoreBegin { client_tokens, .. } if client_tokens.is_default() => 1,
-            Self::AclBootstrap { .. } | Self::RestoreBegin { .. } | Self::Access(_) => ACCESS_LEVEL,
+            Self::AclBootstrap { .. } | Self::RestoreBegin { .. } => ACCESS_LEVEL,
+            Self::Access(command) => command.level(),
         }
     }
 }

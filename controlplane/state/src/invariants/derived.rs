@@ -8,7 +8,7 @@ use protocol_model::{JobKey, NodeId, SpecHash};
 
 use super::{Found, Rule};
 use crate::columns::{NodeColumns, NodeRow};
-use crate::tables::{AllocTally, Children, EvalTally, Tables, parent_of};
+use crate::tables::{AllocTally, Children, EvalTally, Tables, parent_of, signed_live};
 
 /// Whether an index is what a scan of its table finds: each of its ids is a row that belongs there,
 /// no set is empty, and it has as many ids as there are `rows` to be found. A row belongs to one
@@ -120,6 +120,18 @@ pub(super) fn tallies(tables: &Tables, found: &mut Found) {
         let same = *stored == counted && stored.all > 0;
         found.unless(same, Rule::JobTally, || format!("evaluations of {key:?}"));
     }
+}
+
+/// Live allocations per root key.
+pub(super) fn live_by_key(tables: &Tables, found: &mut Found) {
+    let mut counted: OrdMap<u32, u64> = OrdMap::new();
+    for key in tables.allocs.values().filter_map(signed_live) {
+        *counted.entry(key).or_default() += 1;
+    }
+    let same = counted == tables.live_by_key;
+    found.unless(same, Rule::SecondaryIndex, || {
+        format!("live allocations by root key: {:?}", tables.live_by_key)
+    });
 }
 
 pub(super) fn children(tables: &Tables, found: &mut Found) {

@@ -73,6 +73,7 @@ pub fn check(tables: &Tables) -> Vec<Violation> {
     derived::secondary_indexes(tables, &mut found);
     access::indexes(tables, &mut found);
     derived::tallies(tables, &mut found);
+    derived::live_by_key(tables, &mut found);
     derived::children(tables, &mut found);
     derived::spec_references(tables, &mut found);
     derived::columns(tables, &mut found);

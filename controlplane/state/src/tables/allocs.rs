@@ -27,7 +27,9 @@ impl Tables {
         self.touch(Table::Allocs);
         let alloc = record.alloc.clone();
         let key = alloc.job_key();
+        let signed = signed_live(&record);
         let before = self.allocs.insert(alloc.id, record);
+        self.move_live(before.as_ref().and_then(signed_live), signed);
         if let Some(before) = before {
             self.unlink_alloc(&key, &before.alloc, Some(&alloc));
             self.link_alloc(&key, &alloc, Some(&before.alloc));
@@ -43,11 +45,30 @@ impl Tables {
             return;
         };
         self.touch(Table::Allocs);
+        self.move_live(signed_live(&record), None);
         let key = record.alloc.job_key();
         self.unlink_alloc(&key, &record.alloc, None);
         self.release_spec(record.alloc.spec);
         self.note_moved(&key);
         self.relink(&record.alloc);
+    }
+
+    /// Counts a live allocation out of one root key's number and into that of another one.
+    fn move_live(&mut self, from: Option<u32>, to: Option<u32>) {
+        if from == to {
+            return;
+        }
+        if let Some(from) = from
+            && let Some(count) = self.live_by_key.get_mut(&from)
+        {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.live_by_key.remove(&from);
+            }
+        }
+        if let Some(to) = to {
+            *self.live_by_key.entry(to).or_default() += 1;
+        }
     }
 
     /// Who came before an allocation that is forgotten is followed by who came after it: a place
@@ -150,6 +171,11 @@ impl Tables {
                 .subtract_usage(alloc.node_id, &Usage::of(&alloc.allocated_resources));
         }
     }
+}
+
+/// The root key of an allocation that is not over for its client: it may still use its identities.
+pub(crate) fn signed_live(record: &AllocRecord) -> Option<u32> {
+    (!record.alloc.client_terminal()).then_some(record.key)
 }
 
 /// Whether two states of one allocation count the same in its job's tally.

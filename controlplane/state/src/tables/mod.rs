@@ -27,7 +27,7 @@ use crate::record::{
 };
 use crate::restore::PendingRestore;
 pub(crate) use access::AccessTables;
-pub(crate) use allocs::AllocTally;
+pub(crate) use allocs::{AllocTally, signed_live};
 pub use children::Children;
 pub(crate) use children::parent_of;
 pub(crate) use evals::{EvalTally, slot_of};
@@ -107,6 +107,8 @@ impl Table {
 pub(crate) struct AllocRecord {
     pub(crate) alloc: Arc<Allocation>,
     pub(crate) mark: ReportMark,
+    /// The number of the root key that signs its identities; 0 = none.
+    pub(crate) key: u32,
 }
 
 /// An evaluation's place in its table: its create index, then its id.
@@ -174,6 +176,9 @@ pub struct Tables {
     pub(crate) allocs_by_node: OrdMap<NodeId, OrdSet<AllocId>>,
     pub(crate) allocs_by_eval: OrdMap<EvalId, OrdSet<AllocId>>,
     pub(crate) allocs_by_deployment: OrdMap<DeploymentId, OrdSet<AllocId>>,
+    /// By the number of the root key that signs their identities: how many allocations are not
+    /// over for their client. Key 0 counts those without one.
+    pub(crate) live_by_key: OrdMap<u32, u64>,
     pub(crate) deployments_by_job: OrdMap<JobKey, OrdSet<DeploymentId>>,
     pub(crate) columns: NodeColumns,
 }

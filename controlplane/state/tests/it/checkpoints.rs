@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use controlplane_state::checkpoint::{RestoreError, Unpacked, inspect};
 use controlplane_state::command::NodeDrainSet;
-use controlplane_state::{Command, LeaseEnd, State, invariants};
+use controlplane_state::{Command, LeaseEnd, State, Tables, invariants};
 use protocol_model::{ClientStatus, DrainSpec, Eligibility, Incarnation, JobKey, JobType};
 
 use crate::harness::{Harness, begin_of_restore, job, says};
@@ -321,6 +321,37 @@ fn a_checkpoint_is_written_as_it_was_frozen() {
     assert_eq!(unpacked(&written_again(&state)), unpacked(&bytes));
 }
 
+/// Allocations whose identities are signed, and one from before.
+fn with_signing_keys() -> Harness {
+    let mut cluster = with_version_4();
+    access::fill_keys(&mut cluster);
+    cluster
+}
+
+#[test]
+fn keys_of_allocations_are_written_as_they_were_frozen() {
+    let bytes = frozen("v5/checkpoint_keys.bin", with_signing_keys);
+    let state = State::restore(bytes.as_slice()).expect("a state");
+    assert_eq!(invariants::check(state.tables()), []);
+    let tables = state.tables();
+    assert!(tables.identities_begun());
+    let keys: Vec<_> = tables
+        .allocs()
+        .map(|alloc| tables.alloc_key(alloc.id))
+        .collect();
+    assert_eq!(keys.iter().filter(|key| **key == 1).count(), 1);
+    assert_eq!(keys.iter().filter(|key| **key == 0).count(), 2);
+    let cluster = with_signing_keys();
+    let rows = |tables: &Tables| -> Vec<_> {
+        let allocs = tables.allocs();
+        allocs
+            .map(|alloc| (alloc.clone(), tables.alloc_key(alloc.id)))
+            .collect()
+    };
+    assert_eq!(rows(tables), rows(cluster.tables()));
+    assert_eq!(unpacked(&written_again(&state)), unpacked(&bytes));
+}
+
 fn with_a_restricted_namespace() -> Harness {
     let mut cluster = some_state();
     let namespace = namespaces::restricted();
@@ -329,7 +360,7 @@ fn with_a_restricted_namespace() -> Harness {
 }
 
 #[test]
-fn a_restricted_namespace_is_read_as_it_was_frozen() {
+fn a_restricted_namespace_is_still_read_as_it_was_frozen() {
     let bytes = frozen("v4/checkpoint_namespaces.bin", with_a_restricted_namespace);
     let state = State::restore(bytes.as_slice()).expect("a state");
     let cluster = with_a_restricted_namespace();

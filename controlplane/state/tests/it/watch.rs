@@ -19,7 +19,7 @@ impl Encode for Ids {
         Ok((hash, 0))
     }
 
-    fn alloc(&mut self, alloc: Allocation) -> Result<(AllocId, usize), String> {
+    fn alloc(&mut self, alloc: Allocation, _: u32) -> Result<(AllocId, usize), String> {
         Ok((alloc.id, 1))
     }
 }

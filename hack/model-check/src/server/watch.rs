@@ -129,7 +129,7 @@ impl Encode for AsIs {
         Ok(((hash, Arc::clone(spec)), 0))
     }
 
-    fn alloc(&mut self, alloc: Allocation) -> Result<(DesiredAlloc, usize), String> {
+    fn alloc(&mut self, alloc: Allocation, _: u32) -> Result<(DesiredAlloc, usize), String> {
         let told = DesiredAlloc {
             version: alloc.alloc_modify_index,
             spec: alloc.spec,

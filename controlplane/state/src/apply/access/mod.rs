@@ -5,6 +5,7 @@ mod keys;
 mod logins;
 mod one_time;
 mod policies;
+mod resign;
 mod roles;
 mod tokens;
 
@@ -61,6 +62,7 @@ impl Draft {
             AccessCommand::BindingRules(command) => self.binding_rules(command),
             AccessCommand::OneTimeTokens(command) => self.one_time_tokens(command),
             AccessCommand::RootKeyUpsert(command) => self.root_key_upsert(*command),
+            AccessCommand::AllocsResign(command) => self.allocs_resign(&command),
         }
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct AccessTables {
     pub(crate) root_keys: OrdMap<u32, Arc<RootKey>>,
     /// The number that the newest root key got, which may be gone.
     pub(crate) root_keys_numbered: u32,
+    /// Whether placements are stamped with the active root key.
+    pub(crate) identities_begun: bool,
 
     // Derived.
     /// By digest and create index: older releases let two bootstraps use one secret.

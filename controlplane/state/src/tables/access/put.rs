@@ -175,6 +175,15 @@ impl Tables {
         access.root_keys.insert(key.number, Arc::new(key));
     }
 
+    /// The number of the root key that a new allocation's identities are signed with; 0 before
+    /// identities have begun.
+    pub(crate) fn stamping_key(&self) -> u32 {
+        match self.access.identities_begun {
+            true => self.active_root_key().map_or(0, |key| key.number),
+            false => 0,
+        }
+    }
+
     /// Counts a value that was sealed with a root key. Readers of the table do not see it change.
     pub(crate) fn count_seal(&mut self, number: u32) {
         if let Some(key) = self.access.root_keys.get_mut(&number) {

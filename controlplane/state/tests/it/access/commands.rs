@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use controlplane_state::{AuthMethodKind, TokenLocality};
+use protocol_model::AllocId;
 
 use super::*;
 
@@ -125,5 +126,6 @@ fn once() -> Vec<(&'static str, Command)> {
         ("one_time_token_exchange", exchange(1)),
         ("one_time_tokens_expire", expire.into()),
         ("root_key_upsert", upsert.into()),
+        ("allocs_resign", resign(3, &[1, 2].map(AllocId::from_u128))),
     ]
 }

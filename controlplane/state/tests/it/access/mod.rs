@@ -5,6 +5,7 @@ mod limits;
 mod logins;
 mod one_time;
 mod random;
+mod resign;
 mod root_keys;
 mod tokens;
 
@@ -21,6 +22,7 @@ use uuid::Uuid;
 
 pub(crate) use commands::commands;
 pub(crate) use random::some_command;
+pub(crate) use resign::{fill_keys, resign};
 
 use crate::harness::{Harness, has_signal};
 

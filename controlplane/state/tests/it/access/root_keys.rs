@@ -4,7 +4,7 @@ use controlplane_state::Table;
 
 use super::*;
 
-fn upsert(number: u128, replaces: Option<u32>) -> RootKeyUpsert {
+pub(super) fn upsert(number: u128, replaces: Option<u32>) -> RootKeyUpsert {
     let key = root_key(number);
     RootKeyUpsert { key, replaces }
 }

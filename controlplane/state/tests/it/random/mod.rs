@@ -174,6 +174,11 @@ fn command(cluster: &mut Harness, step: Step) -> Command {
         24 => jobs::deletion_command(cluster, step),
         25 => jobs::odd_command(cluster, step),
         26 | 27 => jobs::restore_command(cluster, step),
+        28 if step.how.is_multiple_of(3) => {
+            let active = cluster.tables().active_root_key();
+            let active = active.map_or(1, |key| key.number);
+            crate::access::resign(active, &[some_alloc(cluster, step.how)])
+        }
         _ => crate::access::some_command(step.which, step.how),
     }
 }

@@ -18,6 +18,7 @@ pub(crate) fn entries() -> Vec<Vec<u8>> {
     let mut frozen = files("controlplane/state/tests/golden/v1", "");
     frozen.extend(files("controlplane/state/tests/golden/v3", ""));
     frozen.extend(files("controlplane/state/tests/golden/v4", ""));
+    frozen.extend(files("controlplane/state/tests/golden/v5", ""));
     // Versions of a whole state lie beside them; they are no entries.
     frozen.retain(|(name, _)| !name.starts_with("checkpoint"));
     bytes_of(frozen)
