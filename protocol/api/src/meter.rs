@@ -58,10 +58,10 @@ impl Endpoint {
     }
 
     /// Whether a request by `method` is written into the audit log: changes of access control,
-    /// logins, and snapshots, which hold everything.
+    /// logins, variables, and snapshots, which hold everything.
     pub fn is_audited(&self, method: Method) -> bool {
         match self.room() {
-            "acl" => self.class(method) == Class::Write,
+            "acl" | "variables" => self.class(method) == Class::Write,
             _ => self.path == "/v1/operator/snapshot",
         }
     }
@@ -174,6 +174,9 @@ mod tests {
     fn changes_of_access_and_snapshots_are_audited() {
         for (name, method, expected) in [
             ("UpdatePolicy", Method::Put, true),
+            ("WriteVariable", Method::Put, true),
+            ("DeleteVariable", Method::Delete, true),
+            ("ReadVariable", Method::Get, false),
             ("DeleteToken", Method::Delete, true),
             ("Login", Method::Put, true),
             ("SaveSnapshot", Method::Get, true),

@@ -18,3 +18,4 @@ pub(crate) mod scheduler;
 pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod tls;
+pub(crate) mod var;

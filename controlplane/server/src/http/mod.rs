@@ -71,6 +71,7 @@ mod search;
 mod shown;
 mod snapshot;
 mod status;
+mod variables;
 
 use std::net::IpAddr;
 use std::sync::Arc;

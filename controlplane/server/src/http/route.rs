@@ -13,7 +13,7 @@ use super::body::BodyUse;
 use super::error::{Answered, HttpError};
 use super::{
     acl, actions, agent, alloc, client_alloc, client_fs, deployments, evals, fuzzy, job, jobs,
-    metrics, namespaces, node_pools, nodes, operator, scaling, search, status,
+    metrics, namespaces, node_pools, nodes, operator, scaling, search, status, variables,
 };
 use crate::config::Config;
 
@@ -53,6 +53,7 @@ const ALL: &[Routes] = &[
     scaling::ROUTES,
     search::ROUTES,
     status::ROUTES,
+    variables::ROUTES,
 ];
 
 /// All of them, those of access control among them.

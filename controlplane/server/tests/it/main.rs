@@ -58,6 +58,7 @@ mod signals;
 mod three;
 mod twins;
 mod validate;
+mod variables;
 mod versions;
 mod volatile;
 mod world;
