@@ -224,7 +224,12 @@ impl Keyring {
         self.inner.read().keks.get(&id).cloned()
     }
 
-    fn root_key(&self, number: u32) -> Result<Arc<RootKey>, KeyringError> {
+    pub(crate) fn id_of(&self, number: u32) -> Option<Uuid> {
+        let inner = self.inner.read();
+        inner.keys.get(&number).map(|slot| slot.wrapped.id)
+    }
+
+    pub(crate) fn root_key(&self, number: u32) -> Result<Arc<RootKey>, KeyringError> {
         self.root_key_and_id(number).map(|(key, _)| key)
     }
 

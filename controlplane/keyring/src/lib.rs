@@ -8,7 +8,8 @@
 //!                                "ed25519/1"                        -> seed of the signing key
 //! ```
 //!
-//! Entry points: [`Keyring`] (shared by all handlers: [`Keyring::seal`], [`Keyring::open`]),
+//! Entry points: [`Keyring`] (shared by all handlers: [`Keyring::seal`], [`Keyring::open`],
+//! [`Keyring::sign`]),
 //! [`RootKey`] (made by a leader, wrapped for the log), [`FileKeks`] (the files of one server).
 //!
 //! Inputs: KEKs from the disk or from another server, wrapped root keys from the state, nonces from
@@ -26,6 +27,7 @@ mod keyring;
 mod purpose;
 mod root_key;
 mod sealed;
+mod sign;
 mod variables;
 mod wrapped;
 
@@ -41,4 +43,5 @@ pub use root_key::{PublicHalves, RootKey, RootKeyError};
 pub use sealed::{
     Nonce, SEAL_BYTES_MAX, SealedError, fresh_nonce, sealed_from_bytes, sealed_to_bytes,
 };
+pub use sign::TokenSigner;
 pub use wrapped::WrappedRootKey;

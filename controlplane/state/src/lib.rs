@@ -65,6 +65,6 @@ pub use restore::{
 };
 pub use snapshot::Snapshot;
 pub use state::State;
-pub use tables::{Children, EvalSlot, Table, Tables, VariableTally};
+pub use tables::{Children, EvalSlot, KeptPolicies, Table, Tables, VariableTally};
 pub use usage::{Capacity, FixedCapacity, MAX_DYNAMIC_PORT, MIN_DYNAMIC_PORT, Usage};
 pub use variable::*;

@@ -15,6 +15,7 @@
 mod complaint;
 mod first_key;
 mod peers;
+mod published;
 mod seal_soon;
 mod serve;
 mod service;
@@ -25,6 +26,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use self::complaint::Complaint;
+pub(crate) use self::published::jwks;
 pub(crate) use self::seal_soon::{seal_first_token, seal_soon};
 pub(crate) use self::service::KekService;
 use crate::cluster::Cluster;

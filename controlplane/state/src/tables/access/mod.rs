@@ -12,6 +12,7 @@ use crate::access::{
     AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, OneTimeToken, RootKey,
 };
 use crate::record::Digest;
+pub use read::KeptPolicies;
 
 /// The tables of access control.
 #[derive(Clone, Debug, Default)]
