@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Entry points: [`Keyring`] (shared by all handlers: [`Keyring::seal`], [`Keyring::open`]),
-//! [`RootKey`] (made by a leader, wrapped for the log), [`FileKeks`] (the files of one server).
+//! [`RootKey`] (made by a leader, wrapped for the log), [`FileKeks`] (the files of one server),
+//! [`HostKeks`] (these, and KEKs that the host hands over).
 //!
 //! Inputs: KEKs from the disk or from another server, wrapped root keys from the state, nonces from
 //! [`fresh_nonce`]. Outputs: sealed bytes, opened bytes, errors whose texts name the missing KEK.
@@ -26,6 +27,7 @@ mod keyring;
 mod purpose;
 mod root_key;
 mod sealed;
+mod sources;
 mod wrapped;
 
 pub use controlplane_state::Sealed;
@@ -40,4 +42,5 @@ pub use root_key::{PublicHalves, RootKey, RootKeyError};
 pub use sealed::{
     Nonce, SEAL_BYTES_MAX, SealedError, fresh_nonce, sealed_from_bytes, sealed_to_bytes,
 };
+pub use sources::{HostKeks, KekSource, WrappingKek};
 pub use wrapped::WrappedRootKey;

@@ -4,3 +4,4 @@ mod files;
 mod frozen;
 mod keyring;
 mod material;
+mod sources;
