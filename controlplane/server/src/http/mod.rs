@@ -58,6 +58,7 @@ mod job_statuses;
 mod job_tags;
 mod job_versions;
 mod jobs;
+mod keyring;
 mod lookup;
 mod metrics;
 mod namespaces;
@@ -71,6 +72,7 @@ mod search;
 mod shown;
 mod snapshot;
 mod status;
+mod well_known;
 
 use std::sync::Arc;
 use std::time::Duration;
