@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use controlplane_keyring::{
     Kek, KekFileError, KekId, KekStore, Keyring, KeyringError, LoadedKeks, RootKeys,
@@ -11,9 +12,15 @@ use parking_lot::Mutex;
 use protocol_error_chain::chain;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
 
 /// KEKs that a server keeps. A cluster needs one, and one per restored history.
 const KEKS_MAX: usize = 64;
+
+/// How long the keyring may take to take over root keys of the state.
+const FOLLOWED_WITHIN: Duration = Duration::from_secs(5);
+/// Between two looks at it.
+const FOLLOWED_PAUSE: Duration = Duration::from_millis(20);
 
 /// Whether the files were read before: an unusable one is in the log already then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -161,6 +168,19 @@ impl KekService {
         let wanted = self.wanted().or(active).ok_or(KeyringError::NoRootKey)?;
         let missing = KeyringError::Missing { kek: wanted };
         self.keyring.kek(wanted).ok_or(missing)
+    }
+
+    /// Waits until the keyring has the root keys of a state whose active one has this number.
+    pub(super) async fn follows(&self, active: u32) {
+        let deadline = Instant::now() + FOLLOWED_WITHIN;
+        let has_it = || {
+            self.keyring
+                .active()
+                .is_some_and(|(number, _)| number >= active)
+        };
+        while !has_it() && Instant::now() < deadline {
+            sleep(FOLLOWED_PAUSE).await;
+        }
     }
 
     /// The KEKs of this id, or all, that other servers may have, too.

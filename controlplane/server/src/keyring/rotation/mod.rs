@@ -89,10 +89,14 @@ impl Leading<'_> {
     /// Does all that is due. Answers after which pause to look again.
     async fn look(self) -> Duration {
         let snapshot = self.cluster.snapshot();
-        let is_early = snapshot.active_root_key().is_none();
-        if is_early || self.cluster.too_old(IDENTITY_LEVEL).is_some() {
+        let Some(active) = snapshot.active_root_key().map(|key| key.number) else {
+            return EARLY_PAUSE;
+        };
+        if self.cluster.too_old(IDENTITY_LEVEL).is_some() {
             return EARLY_PAUSE;
         }
+        // Values are sealed with the key that the keyring has for the active one.
+        self.service.follows(active).await;
         let now = self.cluster.wall_clock();
         let wrapping = self.service.wanted().map(|kek| *kek.as_bytes());
         let mut has_failed = false;
