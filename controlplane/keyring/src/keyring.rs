@@ -214,7 +214,12 @@ impl Keyring {
         self.inner.read().keks.get(&id).cloned()
     }
 
-    fn root_key(&self, id: u32) -> Result<Arc<RootKey>, KeyringError> {
+    pub(crate) fn id_of(&self, number: u32) -> Option<uuid::Uuid> {
+        let inner = self.inner.read();
+        inner.keys.get(&number).map(|slot| slot.wrapped.id)
+    }
+
+    pub(crate) fn root_key(&self, id: u32) -> Result<Arc<RootKey>, KeyringError> {
         let inner = self.inner.read();
         let slot = inner.keys.get(&id);
         let slot = slot.ok_or(KeyringError::UnknownKey { key: id })?;

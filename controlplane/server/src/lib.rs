@@ -38,6 +38,7 @@ pub mod login;
 mod loops;
 pub mod machine;
 pub mod membership;
+mod planted;
 mod restoring;
 mod server;
 pub mod threads;
@@ -45,4 +46,5 @@ mod tls;
 mod versions;
 
 pub use controlplane_keyring::{KekStore, MemoryKeks};
+pub use planted::PlantedBug;
 pub use server::{Ground, Server};

@@ -29,6 +29,7 @@ use crate::leading::{self, LeadingConfig, LeadingStats, LedFor, Schedulers};
 use crate::login::Logins;
 use crate::loops::Loops;
 use crate::machine::StateMachine;
+use crate::planted::PlantedBug;
 use crate::threads::HttpThreads;
 use crate::{certificates, versions};
 
@@ -58,6 +59,8 @@ pub struct Ground {
     pub clock: Arc<dyn WallClock>,
     /// Who schedules while it leads.
     pub schedulers: Schedulers,
+    /// A bug that a simulator plants; `None` on every host.
+    pub planted: Option<PlantedBug>,
 }
 
 /// A running server.
@@ -96,6 +99,7 @@ impl Server {
             )),
             clock: Arc::new(HostClock),
             schedulers: Schedulers::Threads(config.schedulers),
+            planted: None,
         };
         let http = TcpListener::bind(config.http.listen)
             .await
@@ -338,7 +342,7 @@ async fn open_log(config: &Config, ground: &Ground, info: ServerInfo) -> anyhow:
     let raft = Raft::open_on(disk, settings, &directory, machine, pool.clone(), info)
         .await
         .with_context(|| format!("cannot open the log in {}", directory.display()))?;
-    let access = Arc::new(Access::new(config.acl_enabled));
+    let access = Arc::new(Access::planted_with(config.acl_enabled, ground.planted));
     access.configure(config);
     Ok(Cluster::new(
         raft,

@@ -64,5 +64,5 @@ pub use restore::{
 };
 pub use snapshot::Snapshot;
 pub use state::State;
-pub use tables::{Children, EvalSlot, Table, Tables};
+pub use tables::{Children, EvalSlot, KeptPolicies, Table, Tables};
 pub use usage::{Capacity, FixedCapacity, MAX_DYNAMIC_PORT, MIN_DYNAMIC_PORT, Usage};

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use crate::invariants::{self, Invariant};
 use crate::net::Machine;
 use crate::schedule::Scenario;
+use crate::tokens::{Standing, TokenNumber, TokenUse, Tokens};
 
 /// Lines of a trace that are kept.
 const TRACE_LINES_MAX: usize = 20_000;
@@ -66,6 +67,22 @@ pub enum Observation<'a> {
         acknowledged: u64,
         /// The one that was answered; `None` = there is no such job.
         modify_index: Option<u64>,
+    },
+    /// A node pool is asked for with a token.
+    PoolAsked {
+        token: TokenNumber,
+        /// How the token stood then.
+        asked: Standing,
+        pool: &'a str,
+    },
+    /// A request with a token was answered.
+    TokenUsed(TokenUse),
+    /// A query that waited with a token was answered, and not with 403.
+    WaitAnswered {
+        server: Machine,
+        token: TokenNumber,
+        /// The index of the server's state then.
+        applied: u64,
     },
     /// A while is over.
     Look,
@@ -126,6 +143,7 @@ pub struct View {
     /// The newest state that any server ever had.
     pub newest: Snapshot,
     pub promises: Promises,
+    pub tokens: Tokens,
     /// Whether faults are over.
     pub healed: bool,
     /// Nodes without a daemon, and since when.
@@ -211,6 +229,7 @@ impl Eyes {
                 .collect(),
             newest: Snapshot::default(),
             promises: Promises::default(),
+            tokens: Tokens::default(),
             healed: false,
             daemonless: BTreeMap::new(),
             cut_off: BTreeMap::new(),
@@ -344,6 +363,21 @@ impl Eyes {
         *known = (*known).max(modify_index);
     }
 
+    /// A token was acknowledged, or its revocation began or was acknowledged.
+    pub fn token_stands(&self, token: TokenNumber, standing: Standing) {
+        self.note(|| format!("token {token}: {standing:?}"));
+        self.view.lock().tokens.standing.insert(token, standing);
+    }
+
+    /// A query with a token waits on a server, or no longer.
+    pub fn token_waits(&self, token: TokenNumber, server: Machine, waits: bool) {
+        let waiting = &mut self.view.lock().tokens.waiting;
+        match waits {
+            true => waiting.insert((token, server)),
+            false => waiting.remove(&(token, server)),
+        };
+    }
+
     /// Faults are over.
     pub fn healed(&self) {
         self.view.lock().healed = true;
@@ -394,6 +428,19 @@ impl Eyes {
                 modify_index,
                 ..
             } => self.note(|| format!("s{server} has {job} at {modify_index:?}")),
+            Observation::PoolAsked { .. } => {}
+            Observation::TokenUsed(used) => self.note(|| {
+                let TokenUse { server, token, .. } = used;
+                let answer = if used.served { "serves" } else { "refuses" };
+                let what = used.what;
+                format!(
+                    "s{server} {answer} a {what:?} with token {token}, {:?}",
+                    used.asked
+                )
+            }),
+            Observation::WaitAnswered { server, token, .. } => {
+                self.note(|| format!("s{server} answers a query that waited with token {token}"));
+            }
             Observation::Rested => self.note(|| "at rest".to_owned()),
         }
     }

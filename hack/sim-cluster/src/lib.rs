@@ -38,5 +38,6 @@ pub mod report;
 pub mod schedule;
 pub mod server;
 pub mod time;
+pub mod tokens;
 pub mod watchdog;
 pub mod world;

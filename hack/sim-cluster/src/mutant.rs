@@ -2,6 +2,7 @@
 //! simulator that does not find them proves nothing.
 
 use clap::ValueEnum;
+use controlplane_server::PlantedBug;
 
 use crate::schedule::Scenario;
 
@@ -24,11 +25,17 @@ pub enum Mutant {
     JumpingHosts,
     /// A daemon is told late that a task has started: it takes it for one that is about to.
     StartsToldLate,
+    /// Servers answer consistent reads without a read barrier.
+    NoReadBarrier,
+    /// Leaders do not judge the caller of a change once more.
+    NoSecondLook,
+    /// Servers keep the first caller of a connection for all its requests.
+    CallerKept,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::LyingDisks,
         Self::OldDisk,
         Self::ForgetfulNodes,
@@ -37,6 +44,9 @@ impl Mutant {
         Self::LeaseOnce,
         Self::JumpingHosts,
         Self::StartsToldLate,
+        Self::NoReadBarrier,
+        Self::NoSecondLook,
+        Self::CallerKept,
     ];
 
     /// The faults that bring it to light soonest.
@@ -48,6 +58,24 @@ impl Mutant {
             Self::StartsToldLate => Scenario::Partition,
             Self::ForgetfulNodes | Self::TasksOutlive => Scenario::Nodes,
             Self::LeaseWithDaemon => Scenario::Leased,
+            Self::NoReadBarrier | Self::NoSecondLook | Self::CallerKept => Scenario::Access,
+        }
+    }
+
+    /// The bug that is planted in servers themselves.
+    pub fn in_servers(self) -> Option<PlantedBug> {
+        match self {
+            Self::NoReadBarrier => Some(PlantedBug::NoReadBarrier),
+            Self::NoSecondLook => Some(PlantedBug::NoSecondLook),
+            Self::CallerKept => Some(PlantedBug::CallerKept),
+            Self::LyingDisks
+            | Self::OldDisk
+            | Self::ForgetfulNodes
+            | Self::TasksOutlive
+            | Self::LeaseWithDaemon
+            | Self::LeaseOnce
+            | Self::JumpingHosts
+            | Self::StartsToldLate => None,
         }
     }
 }

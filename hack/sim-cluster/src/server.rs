@@ -15,7 +15,7 @@ use axum::Router;
 use controlplane_server::cluster::Cluster;
 use controlplane_server::config::Config;
 use controlplane_server::leading::Schedulers;
-use controlplane_server::{Ground, MemoryKeks, Server, http};
+use controlplane_server::{Ground, MemoryKeks, PlantedBug, Server, http};
 use hack_sim::rng::Rng;
 use parking_lot::Mutex;
 use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Secret};
@@ -44,6 +44,7 @@ pub struct SimServer {
     identity: Identity,
     peers: Vec<Machine>,
     rng: Rng,
+    access: Access,
     life: Option<Life>,
 }
 
@@ -53,6 +54,28 @@ pub struct Door {
     pub cluster: Cluster,
     /// The HTTP API, without TCP.
     pub http: Router,
+    /// Closed when the process ends.
+    process: watch::Receiver<bool>,
+}
+
+impl Door {
+    /// Whether the process runs: an answer of one that was killed reaches nobody.
+    pub fn is_open(&self) -> bool {
+        self.process.has_changed().is_ok()
+    }
+
+    /// Ends with the process.
+    pub async fn closed(&self) {
+        let mut process = self.process.clone();
+        while process.changed().await.is_ok() {}
+    }
+}
+
+/// How a server judges callers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    pub is_on: bool,
+    pub planted: Option<PlantedBug>,
 }
 
 /// A process.
@@ -77,6 +100,7 @@ pub struct Parts {
     pub identity: Identity,
     pub clock: Arc<SimClock>,
     pub rng: Rng,
+    pub access: Access,
 }
 
 impl SimServer {
@@ -89,6 +113,7 @@ impl SimServer {
             identity,
             clock,
             mut rng,
+            access,
         } = parts;
         Self {
             machine,
@@ -99,6 +124,7 @@ impl SimServer {
             identity,
             peers: (0..servers).filter(|peer| *peer != machine).collect(),
             rng,
+            access,
             life: None,
         }
     }
@@ -148,12 +174,14 @@ impl SimServer {
             keks: Arc::clone(&self.keks) as _,
             clock: Arc::clone(&self.clock) as _,
             schedulers: Schedulers::Runtime,
+            planted: self.access.planted,
         };
         let (mut server, api) = Server::start_on(self.config()?, &ground).await?;
         let (requests, stopped) = watch::channel(false);
         let door = Door {
             cluster: api.cluster.clone(),
-            http: http::router(api, stopped),
+            http: http::router(api, stopped.clone()),
+            process: stopped,
         };
         let failure = Arc::new(Mutex::new(None));
         let failed = Arc::clone(&failure);
@@ -203,6 +231,7 @@ impl SimServer {
         config.retry_join = peers
             .map(|peer| address_of(*peer, SERVER_PORT).to_string())
             .collect();
+        config.acl_enabled = self.access.is_on;
         config.node_join_token = Some(Secret::new(JOIN_TOKEN));
         config.raft.snapshot_entries = SNAPSHOT_ENTRIES;
         Ok(config)

@@ -15,6 +15,7 @@
 //! - [`method`]: auth methods: which are stored, their secrets, the names of their tokens.
 //! - [`jwt`], [`jwks`]: signed tokens and the keys that verify them.
 //! - [`published_keys`]: the key set of this cluster's own keys.
+//! - [`identity`]: what a signed workload identity says of its task.
 //! - [`claims`], [`binding`]: what a login says about its user, and the rights that follow.
 //! - [`oidc`]: logins through an OpenID provider, without memory on the servers.
 
@@ -23,6 +24,7 @@ pub mod binding;
 pub mod budget;
 pub mod capability;
 pub mod claims;
+pub mod identity;
 pub mod jwks;
 pub mod jwt;
 pub mod method;

@@ -15,7 +15,6 @@ use protocol_api::{Endpoint, Found};
 use protocol_transport::LineLimit;
 use tokio::sync::watch;
 
-use super::Api;
 use super::ask::Ask;
 use super::body::{Bodies, BodyUse, WholeBody};
 use super::error::{Answered, HttpError};
@@ -26,6 +25,7 @@ use super::origin;
 use super::query::{Plus, Query, decode};
 use super::requested::Requested;
 use super::route;
+use super::{Api, ClientAddress};
 use crate::access::Credential;
 
 static FAILED: LineLimit = LineLimit::new();
@@ -141,7 +141,13 @@ async fn answer(entry: Entry, request: Request) -> Answered {
     let held = parts.extensions.remove::<Held>();
     let shown = Shown {
         credential: Credential::of(&parts.headers)?,
-        address: held.as_ref().map(Held::address),
+        address: match &held {
+            Some(held) => Some(held.address()),
+            None => parts
+                .extensions
+                .get()
+                .map(|ClientAddress(address)| *address),
+        },
     };
     let requested = Requested {
         endpoint,

@@ -154,9 +154,8 @@ impl Gate {
         }
         if let Some(scope) = by_id {
             state.place = FoundPlace::by_id(scope, &self.id, snapshot);
-        } else if !is_new {
-            return Ok(());
         }
+        // Also with the rights of before: the last look may have found that they are gone.
         state.check(&self.need)
     }
 

@@ -74,6 +74,7 @@ mod snapshot;
 mod status;
 mod well_known;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,6 +126,11 @@ impl Api {
         (!own || self.cluster.raft().hears_majority()).then_some(leader)
     }
 }
+
+/// The address of a client whose requests come over no connection: a simulator adds it to each of
+/// them. A connection of the listener has an address of its own, and this one does not count there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClientAddress(pub IpAddr);
 
 /// The API without anything that listens: requests in, answers out. What waits ends when `stopped`
 /// says so.

@@ -30,7 +30,7 @@ pub(crate) async fn new_root_key(
     publish_time: Option<UnixNanos>,
 ) -> Result<controlplane_state::RootKey, MakeError> {
     // A first key that is in the state may be on its way into the keyring.
-    service.follows(0).await;
+    service.follows(None).await;
     let kek = service.wrapping()?;
     // RSA: 100 ms of a processor.
     let made = spawn_blocking(move || wrapped(&kek, publish_time)).await;

@@ -175,7 +175,7 @@ pub enum Refusal {
         deployment: DeploymentId,
     },
     /// There is a management token already.
-    #[error("ACL bootstrap was done already (reset index {reset_index})")]
+    #[error("ACL bootstrap already done (reset index: {reset_index})")]
     AclBootstrapped {
         /// What a reset must name.
         reset_index: u64,

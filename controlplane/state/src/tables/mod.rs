@@ -26,6 +26,7 @@ use crate::record::{
 };
 use crate::restore::PendingRestore;
 pub(crate) use access::AccessTables;
+pub use access::KeptPolicies;
 pub(crate) use allocs::{AllocTally, signed_live};
 pub use children::Children;
 pub(crate) use children::parent_of;

@@ -15,6 +15,7 @@ mod drains;
 mod faults;
 mod fleet;
 mod forwarding;
+mod go_client;
 mod launches;
 mod lifecycle;
 mod networks;

@@ -6,13 +6,17 @@ mod healthy_not_killed;
 mod leases_end;
 mod leases_go_on;
 mod never_again;
+mod new_tokens_count;
 mod one_leader;
 mod one_leased;
 mod one_live_run;
 mod reads_are_current;
 mod ready_after_sync;
+mod revoked_reads_nothing;
+mod revoked_writes_nothing;
 mod same_state;
 mod servers_alone;
+mod waits_end;
 mod watermark;
 
 use std::fmt::Debug;
@@ -48,6 +52,10 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(ended_is_ended::EndedIsEnded),
         Box::new(healthy_not_killed::HealthyNotKilled),
         Box::<ready_after_sync::ReadyAfterSync>::default(),
+        Box::new(new_tokens_count::NewTokensCount),
+        Box::new(revoked_reads_nothing::RevokedReadsNothing),
+        Box::<revoked_writes_nothing::RevokedWritesNothing>::default(),
+        Box::<waits_end::WaitsEnd>::default(),
         Box::new(reads_are_current::ReadsAreCurrent),
         Box::<watermark::WatermarkRises>::default(),
         Box::<servers_alone::ServersAlone>::default(),

@@ -63,6 +63,9 @@ impl Invariant for ReadyAfterSync {
             | Observation::Read { .. }
             | Observation::JobRead { .. }
             | Observation::Look
+            | Observation::PoolAsked { .. }
+            | Observation::TokenUsed(_)
+            | Observation::WaitAnswered { .. }
             | Observation::Rested => Ok(()),
         }
     }

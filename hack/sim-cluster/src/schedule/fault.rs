@@ -93,6 +93,9 @@ enum Family {
     NodeDisks,
     Clocks,
     LongSilences,
+    ServerCuts,
+    SlowServers,
+    LaggingDisks,
 }
 
 impl Family {
@@ -134,6 +137,13 @@ impl Family {
                 Self::LongSilences,
                 Self::LongSilences,
                 Self::Reboots,
+                Self::StepDowns,
+            ],
+            Scenario::Access => vec![
+                Self::ServerCuts,
+                Self::SlowServers,
+                Self::LaggingDisks,
+                Self::ServerKills,
                 Self::StepDowns,
             ],
             Scenario::Leaders => vec![Self::StepDowns, Self::ServerKills, Self::StepDowns],
@@ -217,6 +227,15 @@ fn one(family: Family, rng: &mut Rng) -> (u64, FaultKind) {
         }
         Family::CutOffs if rng.chance(300) => (span, FaultKind::CutFromServers { server }),
         Family::CutOffs => (span, FaultKind::CutOff { machine: any }),
+        Family::ServerCuts => of_server_link(server, span, rng),
+        Family::SlowServers => {
+            let machine = server;
+            (span, FaultKind::Slow { machine, extra })
+        }
+        Family::LaggingDisks => {
+            let machine = server;
+            (span, FaultKind::SlowDisk { machine, extra })
+        }
         Family::Weather => {
             let weather = Weather {
                 loss: rng.below(250),
@@ -263,6 +282,31 @@ fn one(family: Family, rng: &mut Rng) -> (u64, FaultKind) {
                 },
             )
         }
+    }
+}
+
+/// A server that another one, or all of them, cannot reach.
+fn of_server_link(server: Machine, span: u64, rng: &mut Rng) -> (u64, FaultKind) {
+    let further = machine(rng, 1, SERVERS);
+    let (from, to) = (server, (server + further) % SERVERS);
+    match rng.below(3) {
+        0 => (span, FaultKind::CutFromServers { server }),
+        1 => (
+            span,
+            FaultKind::Cut {
+                from,
+                to,
+                way: Way::There,
+            },
+        ),
+        _ => (
+            span,
+            FaultKind::Cut {
+                from,
+                to,
+                way: Way::Both,
+            },
+        ),
     }
 }
 

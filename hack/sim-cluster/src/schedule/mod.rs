@@ -1,6 +1,7 @@
 //! What a run is made of, as data: its faults and its operators' wishes. All of it follows from the
 //! seed, and any part can be left out again to make a failure smaller.
 
+pub mod access;
 pub mod fault;
 pub mod job;
 pub mod op;
@@ -25,6 +26,7 @@ const STREAM_SHAPE: u64 = 1;
 const STREAM_FAULTS: u64 = 2;
 const STREAM_OPS: u64 = 3;
 const STREAM_LEASES: u64 = 4;
+const STREAM_ACCESS: u64 = 5;
 
 /// How a run is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +80,9 @@ pub enum Scenario {
     /// Nodes are cut off and their daemons killed for longer than a group may run unheard. No clock
     /// jumps: that a lease is over is known by a clock.
     Leased,
+    /// Servers lag, are cut off from each other and killed, and leaders change, while tokens are
+    /// made and taken away.
+    Access,
 }
 
 impl Scenario {
@@ -91,13 +96,14 @@ impl Scenario {
             | Self::Partition
             | Self::Nodes
             | Self::Leaders
-            | Self::Leased => false,
+            | Self::Leased
+            | Self::Access => false,
         }
     }
 }
 
 /// What a series of runs goes through, one after the other.
-pub const ROUND: [Scenario; 11] = [
+pub const ROUND: [Scenario; 12] = [
     Scenario::Storm,
     Scenario::OneServer,
     Scenario::Storm,
@@ -108,6 +114,7 @@ pub const ROUND: [Scenario; 11] = [
     Scenario::Leaders,
     Scenario::Leased,
     Scenario::Power,
+    Scenario::Access,
     Scenario::Calm,
 ];
 
@@ -126,6 +133,8 @@ pub struct Schedule {
     pub ops: Vec<Op>,
     /// The kinds of jobs in this run.
     pub jobs: Vec<Kind>,
+    /// Whether access control is on.
+    pub access: bool,
 }
 
 impl Schedule {
@@ -146,6 +155,11 @@ impl Schedule {
         }
         let mut rng = Rng::new(settings.seed, STREAM_OPS);
         let mut ops = op::draw(&jobs, safety, &mut rng);
+        let access = settings.scenario == Scenario::Access;
+        if access {
+            let mut rng = Rng::new(settings.seed, STREAM_ACCESS);
+            ops = op::with_rounds(ops, safety, &mut rng);
+        }
         keep(&mut faults, settings.keep_faults.as_deref(), |it| it.number);
         keep(&mut ops, settings.keep_ops.as_deref(), |it| it.number);
         Self {
@@ -153,6 +167,7 @@ impl Schedule {
             faults,
             ops,
             jobs,
+            access,
         }
     }
 }

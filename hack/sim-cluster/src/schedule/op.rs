@@ -5,6 +5,7 @@ use std::time::Duration;
 use hack_sim::rng::Rng;
 use hack_sim::schedule::jobs::{self, Kind};
 
+use super::access::{self, Round};
 use super::{NODES, SERVERS};
 use crate::net::Machine;
 
@@ -34,11 +35,37 @@ pub enum OpKind {
     Evaluate { job: usize },
     /// Read what is newest.
     Read,
+    /// Make a token, use it, and take its right away.
+    Access(Round),
 }
 
 /// How many allocations a job wants at first.
 pub fn usual(kind: Kind) -> u32 {
     jobs::count(kind, NODES.into())
+}
+
+/// When the first round of access may begin, in milliseconds: the operators have their token.
+const ROUNDS_BEGIN_MS: u64 = 4_000;
+
+/// The same wishes with rounds of access in the place of plain reads: each round reads.
+pub(super) fn with_rounds(mut ops: Vec<Op>, safety: Duration, rng: &mut Rng) -> Vec<Op> {
+    let last = ops.iter().map(|op| op.number).max();
+    let mut number = last.map_or(0, |last| last + 1);
+    ops.retain(|op| op.kind != OpKind::Read);
+    let until = u64::try_from(safety.as_millis()).unwrap_or(u64::MAX);
+    let mut at = ROUNDS_BEGIN_MS;
+    while at + 2_000 < until {
+        let round = access::round(rng);
+        ops.push(Op {
+            number,
+            at: Duration::from_millis(at),
+            server: round.maker,
+            kind: OpKind::Access(round),
+        });
+        number += 1;
+        at += rng.between(300, 1_500);
+    }
+    ops
 }
 
 pub(super) fn draw(kinds: &[Kind], safety: Duration, rng: &mut Rng) -> Vec<Op> {

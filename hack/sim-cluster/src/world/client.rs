@@ -2,30 +2,44 @@
 //! does.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::Router;
 use axum::http::{Method, StatusCode};
+use hack_sim::rng::Rng;
 use hack_sim::schedule::jobs::{self, Kind};
 use parking_lot::Mutex;
 use protocol_model::JobKey;
 use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::sleep;
 
 use super::World;
-use super::http::{Answer, Refused, ask};
+use super::doors::Doors;
+use super::http::{Answer, Client, Refused};
+use super::rounds::{self, MANAGER_SECRET};
 use crate::eyes::{Eyes, Observation};
 use crate::net::Machine;
-use crate::schedule::job;
 use crate::schedule::op::{Op, OpKind, usual};
+use crate::schedule::{Schedule, job};
 use crate::server::Door;
 
 /// The number of wishes for the end.
 const END: u32 = u32::MAX;
+/// The pause before the first management token is asked for again.
+const BOOTSTRAP_PAUSE: Duration = Duration::from_millis(250);
+/// A stream of chance for each round of access, by the number of its wish.
+const STREAM_ROUNDS: u64 = 1_000;
 
 /// See the top of this file.
 #[derive(Debug)]
 pub(super) struct Clients {
     eyes: Arc<Eyes>,
+    doors: Doors,
+    seed: u64,
     kinds: Vec<Kind>,
+    client: Client,
+    /// Whether the operators have their token, where they need one.
+    ready: watch::Sender<bool>,
     /// Per job, whether its registration for the end was acknowledged.
     end: Vec<Arc<Mutex<Wish>>>,
 }
@@ -51,12 +65,33 @@ struct Change {
 }
 
 impl Clients {
-    pub(super) fn new(eyes: &Arc<Eyes>, kinds: &[Kind]) -> Self {
+    pub(super) fn new(eyes: &Arc<Eyes>, doors: &Doors, schedule: &Schedule, seed: u64) -> Self {
+        let kinds = schedule.jobs.clone();
+        let secret = schedule.access.then(|| MANAGER_SECRET.to_owned());
         Self {
             eyes: Arc::clone(eyes),
-            kinds: kinds.to_vec(),
+            doors: doors.clone(),
+            seed,
             end: kinds.iter().map(|_| Arc::default()).collect(),
+            kinds,
+            client: Client::operator(secret),
+            ready: watch::Sender::new(!schedule.access),
         }
+    }
+
+    /// Asks for the first management token, where access control is on.
+    pub(super) fn begin(&self) {
+        let (ready, eyes) = (self.ready.clone(), Arc::clone(&self.eyes));
+        let doors = self.doors.clone();
+        tokio::spawn(async move {
+            while !*ready.borrow() {
+                sleep(BOOTSTRAP_PAUSE).await;
+                if let Some(door) = doors.near(0) {
+                    let is_done = bootstrap(&eyes, &door).await;
+                    ready.send_replace(is_done);
+                }
+            }
+        });
     }
 
     /// Asks a server for something; what comes of it is noted.
@@ -65,14 +100,27 @@ impl Clients {
             return;
         };
         let eyes = Arc::clone(&self.eyes);
+        let (client, mut ready) = (self.client.clone(), self.ready.subscribe());
+        if let OpKind::Access(round) = op.kind {
+            let rng = Rng::new(self.seed, STREAM_ROUNDS + u64::from(op.number));
+            let parts = (eyes, self.doors.clone());
+            tokio::spawn(async move {
+                if ready.wait_for(|ready| *ready).await.is_ok() {
+                    rounds::run(round, op.number, parts, rng).await;
+                }
+            });
+            return;
+        }
         let Some(change) = self.change(op.kind) else {
             tokio::spawn(read(Arc::clone(&eyes), op.server, door.clone()));
-            tokio::spawn(read_job(eyes, op.server, door.http));
+            tokio::spawn(read_job(eyes, op.server, door, client));
             return;
         };
         tokio::spawn(async move {
-            eyes.note(|| format!("wish {}: {:?}", op.number, op.kind));
-            change.carry_out(&eyes, door.http, op.number).await;
+            if ready.wait_for(|ready| *ready).await.is_ok() {
+                eyes.note(|| format!("wish {}: {:?}", op.number, op.kind));
+                change.carry_out(&eyes, &door, &client, op.number).await;
+            }
         });
     }
 
@@ -88,7 +136,10 @@ impl Clients {
     }
 
     /// Asks for each job as it is wanted in the end, where that is not under way.
-    fn wish_for_the_end(&self, http: &Router) {
+    fn wish_for_the_end(&self, door: &Door) {
+        if !*self.ready.borrow() {
+            return;
+        }
         self.wish_again_where_overtaken();
         for (job, kind) in self.kinds.iter().enumerate() {
             let wish = Arc::clone(&self.end[job]);
@@ -97,9 +148,10 @@ impl Clients {
             }
             *wish.lock() = Wish::Asked;
             let again = self.register(job, usual(*kind), 0);
-            let (eyes, http) = (Arc::clone(&self.eyes), http.clone());
+            let (eyes, door) = (Arc::clone(&self.eyes), door.clone());
+            let client = self.client.clone();
             tokio::spawn(async move {
-                let done = again.carry_out(&eyes, http, END).await;
+                let done = again.carry_out(&eyes, &door, &client, END).await;
                 *wish.lock() = done.map_or(Wish::Open, Wish::Done);
             });
         }
@@ -121,7 +173,7 @@ impl Clients {
     /// What is asked for; `None` = nothing is changed.
     fn change(&self, kind: OpKind) -> Option<Change> {
         match kind {
-            OpKind::Read => None,
+            OpKind::Read | OpKind::Access(_) => None,
             OpKind::Register {
                 job,
                 count,
@@ -156,8 +208,15 @@ impl Clients {
 impl Change {
     /// The index at which the state has it, or the job that it registers; `None` = that is not
     /// certain.
-    async fn carry_out(self, eyes: &Eyes, http: Router, number: u32) -> Option<u64> {
-        match ask(http, self.method, &self.path, self.body).await {
+    async fn carry_out(
+        self,
+        eyes: &Eyes,
+        door: &Door,
+        client: &Client,
+        number: u32,
+    ) -> Option<u64> {
+        let asked = client.ask(door, self.method, &self.path, self.body.as_ref());
+        match asked.await {
             Ok(Answer { index, body }) => {
                 eyes.note(|| format!("wish {number} is acknowledged at {index}"));
                 eyes.acknowledged(index);
@@ -179,6 +238,22 @@ impl Change {
                 }
                 None
             }
+        }
+    }
+}
+
+/// Answers whether the first management token is made. Its secret is asked for, so that an answer
+/// which was lost does not matter.
+async fn bootstrap(eyes: &Eyes, door: &Door) -> bool {
+    let body = json!({ "BootstrapSecret": MANAGER_SECRET });
+    let client = Client::anonymous();
+    let asked = client.ask(door, Method::PUT, "/v1/acl/bootstrap", Some(&body));
+    match asked.await {
+        Ok(_) => true,
+        Err(refused) if refused.why.contains("bootstrap already done") => true,
+        Err(refused) => {
+            eyes.note(|| format!("bootstrap: {}: {}", refused.status, refused.why));
+            false
         }
     }
 }
@@ -205,13 +280,13 @@ async fn read(eyes: Arc<Eyes>, server: Machine, door: Door) {
 }
 
 /// Reads through the API the job that was registered last.
-async fn read_job(eyes: Arc<Eyes>, server: Machine, http: Router) {
+async fn read_job(eyes: Arc<Eyes>, server: Machine, door: Door, client: Client) {
     let promises = eyes.view().promises.acknowledged;
     let Some((job, acknowledged)) = promises.into_iter().max_by_key(|(_, index)| *index) else {
         return;
     };
     let path = format!("/v1/job/{}", job.id);
-    let modify_index = match ask(http, Method::GET, &path, None).await {
+    let modify_index = match client.ask(&door, Method::GET, &path, None).await {
         Ok(answer) => modify_index(&answer.body),
         Err(refused) if refused.status == StatusCode::NOT_FOUND => None,
         // Nobody leads; it is not to be had now.
@@ -229,7 +304,7 @@ async fn read_job(eyes: Arc<Eyes>, server: Machine, http: Router) {
 impl World {
     pub(super) fn ask_for_the_end(&mut self) {
         if let Some(door) = self.door_at(0) {
-            self.clients.wish_for_the_end(&door.http);
+            self.clients.wish_for_the_end(&door);
         }
     }
 }

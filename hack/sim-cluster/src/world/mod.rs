@@ -8,9 +8,11 @@
 //! A server that fails ends its process, as a supervisor sees it, and is started again.
 
 mod client;
+mod doors;
 mod faults;
 mod http;
 mod rest;
+mod rounds;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use hack_sim::rng::Rng;
 use tokio::time::{Instant, sleep_until};
 
 use self::client::Clients;
+use self::doors::Doors;
 use crate::arguments::Replay;
 use crate::eyes::{Eyes, Failure, Observation, follow};
 use crate::mutant::Mutant;
@@ -63,6 +66,8 @@ pub struct Ended {
     /// one of them while nobody heard its node.
     pub leases_expired: usize,
     pub leases_followed: usize,
+    /// Tokens whose revocation was acknowledged.
+    pub revoked: usize,
     /// The last things that happened, where they were asked for.
     pub trace: Vec<String>,
 }
@@ -78,6 +83,8 @@ struct World {
     servers: Vec<SimServer>,
     nodes: Vec<SimNode>,
     clients: Clients,
+    /// The ways to the servers that run.
+    doors: Doors,
     /// Faults that are on.
     on: BTreeMap<u32, Fault>,
     /// When processes that failed are started again.
@@ -121,6 +128,7 @@ pub fn run(settings: &Settings, lines: usize) -> anyhow::Result<Ended> {
             entries: world.eyes.view().newest.index(),
             leases_expired: expired,
             leases_followed: followed,
+            revoked: world.eyes.view().tokens.revoked(),
             trace: world.eyes.trace(lines),
         })
     })
@@ -136,6 +144,11 @@ impl World {
         let eyes = Eyes::new(settings.scenario, SERVERS, NODES, seed, traced);
         let eyes = Arc::new(eyes);
         let chance = |machine: Machine| Rng::new(seed, STREAM_MACHINES + u64::from(machine));
+        let access = server::Access {
+            is_on: schedule.access,
+            planted: settings.mutant.and_then(Mutant::in_servers),
+        };
+        let doors = Doors::new(SERVERS);
         let servers = (0..SERVERS).map(|machine| {
             SimServer::new(server::Parts {
                 machine,
@@ -144,6 +157,7 @@ impl World {
                 identity: pki.server.clone(),
                 clock: Arc::new(SimClock::new(begun)),
                 rng: chance(machine),
+                access,
             })
         });
         let nodes = (SERVERS..SERVERS + NODES).map(|machine| {
@@ -165,7 +179,8 @@ impl World {
             begun,
             servers: servers.collect(),
             nodes: nodes.collect(),
-            clients: Clients::new(&eyes, &schedule.jobs),
+            clients: Clients::new(&eyes, &doors, &schedule, seed),
+            doors,
             eyes,
             network,
             schedule,
@@ -194,6 +209,7 @@ impl World {
         for node in 0..self.nodes.len() {
             self.start_node(node);
         }
+        self.clients.begin();
     }
 
     /// Faults and wishes, as the schedule says.
@@ -325,6 +341,7 @@ impl World {
         match server.start().await {
             Ok(()) => {
                 let cluster = server.cluster().cloned();
+                self.doors.set(machine, server.door().cloned());
                 self.eyes.note(|| format!("s{machine} starts"));
                 self.eyes.server_is(machine, cluster.clone());
                 if let Some(cluster) = cluster {
@@ -356,6 +373,7 @@ impl World {
             server.platters.put_aside();
         }
         server.kill();
+        self.doors.set(machine, None);
         self.eyes.server_is(machine, None);
     }
 

@@ -12,6 +12,9 @@ const SECONDS_OF_SERVERS: u64 = 60;
 /// And where a lease has to run out, and somebody to be placed after it.
 const SECONDS_OF_LEASES: u64 = 30;
 
+/// And where tokens are taken away while a server lags.
+const SECONDS_OF_ACCESS: u64 = 14;
+
 fn found_by(mutant: Mutant, seconds: u64) -> Option<&'static str> {
     let found = hunt(mutant, Some(seconds), SEEDS_MAX).expect("a cluster is put together");
     if let Some((settings, failure)) = &found.healthy {
@@ -67,4 +70,28 @@ fn starts_of_which_a_daemon_is_told_late_are_found() {
 fn tasks_that_go_on_after_their_end_was_told_are_found() {
     let found = found_by(Mutant::TasksOutlive, SECONDS);
     assert_eq!(found, Some("ended_is_ended"));
+}
+
+#[test]
+fn reads_without_a_barrier_are_found() {
+    let found = found_by(Mutant::NoReadBarrier, SECONDS_OF_ACCESS);
+    assert!(
+        matches!(found, Some("revoked_reads_nothing" | "new_tokens_count")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn leader_that_does_not_look_a_second_time_is_found() {
+    let found = found_by(Mutant::NoSecondLook, SECONDS_OF_ACCESS);
+    assert_eq!(found, Some("revoked_writes_nothing"));
+}
+
+#[test]
+fn callers_that_are_kept_on_their_connection_are_found() {
+    let found = found_by(Mutant::CallerKept, SECONDS_OF_ACCESS);
+    assert!(
+        matches!(found, Some("revoked_reads_nothing" | "waits_end")),
+        "{found:?}"
+    );
 }

@@ -87,6 +87,16 @@ fn machines_that_are_cut_off_are_found_again() {
 }
 
 #[test]
+fn revoked_tokens_read_and_write_nothing_while_servers_lag() {
+    let settings = Settings {
+        seconds: Some(12),
+        ..Settings::of(3)
+    };
+    let ended = holds_as(Scenario::Access, settings);
+    assert!(ended.faults > 0 && ended.revoked >= 3, "{ended:?}");
+}
+
+#[test]
 fn a_schedule_is_carried_out_alike_each_time() {
     let settings = Settings {
         scenario: Scenario::Partition,

@@ -96,7 +96,7 @@ impl Leading<'_> {
             return EARLY_PAUSE;
         }
         // Values are sealed with the key that the keyring has for the active one.
-        self.service.follows(active).await;
+        self.service.follows(Some(active)).await;
         let now = self.cluster.wall_clock();
         let wrapping = self.service.wanted().map(|kek| *kek.as_bytes());
         let mut has_failed = false;

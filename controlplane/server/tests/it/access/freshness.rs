@@ -39,6 +39,28 @@ async fn a_waiting_query_ends_when_its_token_is_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_query_is_refused_when_its_policy_loses_the_right() {
+    let (world, manager) = world().await;
+    let cluster = world.server.cluster().clone();
+    let (body, none) = (json!({ "Job": service("web") }), Query::new());
+    let registered = manager.put::<_, Value>("/v1/jobs", &none, &body).await;
+    registered.expect("registered");
+    policy(&cluster, "read", READ).await;
+    let reader = token(&cluster, &["read"]).await;
+    for path in ["/v1/jobs", "/v1/job/web"] {
+        let client = reader.of(&world.client);
+        let query = Query::new().with("index", "1000000000").with("wait", "60s");
+        let waiting = tokio::spawn(async move { client.get::<Value>(path, &query).await });
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(!waiting.is_finished());
+        policy(&cluster, "read", "node { policy = \"read\" }").await;
+        let ended = timeout(PATIENCE, waiting).await.expect("it ends");
+        assert_eq!(refusal(ended.expect("no panic")).0, 403, "{path}");
+        policy(&cluster, "read", READ).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_policy_that_changes_counts_with_the_next_request() {
     let (world, _) = world().await;
     let cluster = world.server.cluster();

@@ -14,6 +14,7 @@ use crate::access::{
     SealedCounts,
 };
 use crate::record::Digest;
+pub use read::KeptPolicies;
 
 /// The tables of access control.
 #[derive(Clone, Debug, Default)]
