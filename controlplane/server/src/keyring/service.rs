@@ -170,13 +170,13 @@ impl KekService {
         self.keyring.kek(wanted).ok_or(missing)
     }
 
-    /// Waits until the keyring has the root keys of a state whose active one has this number.
-    pub(super) async fn follows(&self, active: u32) {
+    /// Waits until the keyring has the root keys of a state whose active one has this number; any
+    /// where none is given.
+    pub(super) async fn follows(&self, active: Option<u32>) {
         let deadline = Instant::now() + FOLLOWED_WITHIN;
         let has_it = || {
-            self.keyring
-                .active()
-                .is_some_and(|(number, _)| number >= active)
+            let found = self.keyring.active().map(|(number, _)| number);
+            found.is_some_and(|found| active.is_none_or(|active| active == found))
         };
         while !has_it() && Instant::now() < deadline {
             sleep(FOLLOWED_PAUSE).await;
