@@ -133,9 +133,10 @@ impl Server {
             http_address,
         };
         let cluster = open_log(&config, ground, info).await?;
-        let (gateway, updates) = Gateway::new(cluster.clone(), &config);
-        let mut loops = Loops::default();
         let keks = KekService::new(Arc::clone(&ground.keks));
+        let keyring = keks.keyring().clone();
+        let (gateway, updates) = Gateway::new(cluster.clone(), &config, keyring);
+        let mut loops = Loops::default();
         let parts = (&gateway, &keks);
         let leading = begin(&mut loops, &config, ground, &cluster, parts, updates);
         let certificates =

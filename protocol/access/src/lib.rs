@@ -16,6 +16,7 @@
 //! - [`jwt`], [`jwks`]: signed tokens and the keys that verify them.
 //! - [`published_keys`]: the key set of this cluster's own keys.
 //! - [`identity`]: what a signed workload identity says of its task.
+//! - [`published_keys`]: the key set of this cluster's own keys.
 //! - [`claims`], [`binding`]: what a login says about its user, and the rights that follow.
 //! - [`oidc`]: logins through an OpenID provider, without memory on the servers.
 
