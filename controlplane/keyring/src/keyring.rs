@@ -15,7 +15,7 @@ use crate::error::KeyringError;
 use crate::kek::{Kek, KekId};
 use crate::purpose::Purpose;
 use crate::root_key::RootKey;
-use crate::sealed::{Nonce, SEAL_BYTES_MAX};
+use crate::sealed::{Nonce, SEAL_BYTES_MAX, fresh_nonce};
 use crate::wrapped::WrappedRootKey;
 
 /// The root keys of the state, as one entry of the log left them.
@@ -205,6 +205,20 @@ impl Keyring {
         let inner = self.inner.read();
         let slot = inner.active.and_then(|id| inner.keys.get(&id))?;
         Some((slot.wrapped.number, slot.wrapped.kek))
+    }
+
+    /// A root key wrapped with another KEK: the one that wraps it now, and
+    /// [`WrappedRootKey::bytes`].
+    ///
+    /// # Errors
+    /// Where it is not known, or not unwrapped.
+    pub fn rewrapped(&self, number: u32, kek: &Kek) -> Result<(KekId, Vec<u8>), KeyringError> {
+        let key = self.root_key(number)?;
+        let inner = self.inner.read();
+        let slot = inner.keys.get(&number);
+        let slot = slot.ok_or(KeyringError::UnknownKey { key: number })?;
+        let wrapped = key.wrap(slot.wrapped.id, kek, fresh_nonce());
+        Ok((slot.wrapped.kek, wrapped))
     }
 
     /// The KEKs that root keys of the state need and this server lacks.

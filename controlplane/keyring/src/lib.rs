@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Entry points: [`Keyring`] (shared by all handlers: [`Keyring::seal`], [`Keyring::open`],
-//! [`Keyring::sign`]),
-//! [`RootKey`] (made by a leader, wrapped for the log), [`FileKeks`] (the files of one server).
+//! [`Keyring::sign`]), [`RootKey`] (made by a leader, wrapped for the log), [`FileKeks`] (the files
+//! of one server), [`HostKeks`] (these, and KEKs that the host hands over).
 //!
 //! Inputs: KEKs from the disk or from another server, wrapped root keys from the state, nonces from
 //! [`fresh_nonce`]. Outputs: sealed bytes, opened bytes, errors whose texts name the missing KEK.
@@ -28,6 +28,7 @@ mod purpose;
 mod root_key;
 mod sealed;
 mod sign;
+mod sources;
 mod variables;
 mod wrapped;
 
@@ -44,4 +45,5 @@ pub use sealed::{
     Nonce, SEAL_BYTES_MAX, SealedError, fresh_nonce, sealed_from_bytes, sealed_to_bytes,
 };
 pub use sign::TokenSigner;
+pub use sources::{HostKeks, KekSource, WrappingKek};
 pub use wrapped::WrappedRootKey;

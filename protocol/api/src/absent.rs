@@ -32,6 +32,5 @@ pub(crate) const ALL: &[Endpoint] = &[
     Endpoint::absent("Plugin", "/v1/plugin/{rest...}", VOLUMES),
     Endpoint::absent("SteerAgent", "/v1/agent/{rest...}", AGENT),
     Endpoint::absent("Autopilot", "/v1/operator/autopilot/{rest*}", OPERATOR),
-    Endpoint::absent("Keyring", "/v1/operator/keyring/{rest*}", OPERATOR),
     Endpoint::absent("License", "/v1/operator/license", OPERATOR),
 ];

@@ -32,6 +32,7 @@ pub mod client;
 pub mod deployments;
 pub mod evaluations;
 pub mod jobs;
+pub mod keyring;
 pub mod namespaces;
 pub mod node_pools;
 pub mod nodes;
@@ -63,6 +64,7 @@ const DECLARED: &[&[Endpoint]] = &[
     search::ALL,
     agent::ALL,
     operator::ALL,
+    keyring::ALL,
     acl::ALL,
     absent::ALL,
 ];

@@ -8,6 +8,7 @@ mod drain;
 pub(crate) mod eval;
 mod foreign;
 pub(crate) mod job;
+mod keyring;
 pub(crate) mod login;
 pub(crate) mod namespace;
 pub(crate) mod node;

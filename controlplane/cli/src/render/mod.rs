@@ -8,6 +8,7 @@ pub(crate) mod deployment;
 pub(crate) mod diff;
 pub(crate) mod eval;
 pub(crate) mod job;
+pub(crate) mod keyring;
 pub(crate) mod namespace;
 pub(crate) mod node;
 pub(crate) mod node_pool;

@@ -218,13 +218,20 @@ fn access_status(refusal: &AccessRefusal) -> StatusCode {
         | AccessRefusal::BindingRuleExists(_)
         | AccessRefusal::SealedTooLong { .. }
         | AccessRefusal::LimitReached { .. }
+        | AccessRefusal::RootKeyActive
+        | AccessRefusal::RootKeyInUse
+        | AccessRefusal::RootKeySeals { .. }
         | AccessRefusal::TooManyRows { .. } => StatusCode::BAD_REQUEST,
         AccessRefusal::RoleNotFound(_)
         | AccessRefusal::AuthMethodNotFound(_)
-        | AccessRefusal::BindingRuleNotFound(_) => StatusCode::NOT_FOUND,
+        | AccessRefusal::BindingRuleNotFound(_)
+        | AccessRefusal::RootKeyNotFound(_) => StatusCode::NOT_FOUND,
         AccessRefusal::OneTimeTokenInvalid => StatusCode::FORBIDDEN,
         AccessRefusal::RootKeyMoved { .. }
         | AccessRefusal::RootKeyExists(_)
+        | AccessRefusal::RootKeyState { .. }
+        | AccessRefusal::RootKeyTooEarly(_)
+        | AccessRefusal::RootKeyRewrapped(_)
         | AccessRefusal::SealingKeyGone(_) => StatusCode::CONFLICT,
     }
 }

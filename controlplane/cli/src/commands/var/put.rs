@@ -11,7 +11,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use protocol_api::variables::{Variable, VariableItems, VariableRequest, WriteVariable};
+use protocol_api::variables::{Variable, VariableRequest, WriteVariable};
 use protocol_client::Query;
 use protocol_model::SecretText;
 

@@ -15,7 +15,7 @@ use crate::http::ask::Ask;
 use crate::http::error::HttpError;
 
 /// How long an entry that is on a majority may take until it is applied here.
-const APPLIED_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const APPLIED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A change that was made, and a state that has it.
 pub(in crate::http) struct Applied {

@@ -5,6 +5,7 @@ mod keys;
 mod logins;
 mod one_time;
 mod policies;
+mod rekey;
 mod resign;
 mod roles;
 mod tokens;
@@ -62,6 +63,8 @@ impl Draft {
             AccessCommand::BindingRules(command) => self.binding_rules(command),
             AccessCommand::OneTimeTokens(command) => self.one_time_tokens(command),
             AccessCommand::RootKeyUpsert(command) => self.root_key_upsert(*command),
+            AccessCommand::RootKey(command) => self.root_key_change(command),
+            AccessCommand::TokensRekey(command) => self.tokens_rekey(command),
             AccessCommand::AllocsResign(command) => self.allocs_resign(&command),
         }
     }
