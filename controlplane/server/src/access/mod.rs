@@ -22,7 +22,6 @@ mod measure;
 mod place;
 mod recheck;
 mod resolve;
-mod second_look;
 mod shared_barrier;
 
 pub(crate) use asker::{Asker, Caller};

@@ -12,7 +12,6 @@ use protocol_model::UnixNanos;
 use super::budgets::CallerBudgets;
 use super::cache::Cache;
 use super::measure::Meters;
-use super::second_look::SecondLook;
 use super::{Asker, Caller, Credential, SharedBarrier};
 use crate::config::Config;
 use crate::planted::{Planted, PlantedBug};
@@ -74,7 +73,7 @@ pub(crate) struct Access {
     caches: Mutex<Caches>,
     meters: Meters,
     budgets: CallerBudgets,
-    second_look: SecondLook,
+    lookup_barrier: SharedBarrier,
     health_barrier: SharedBarrier,
     planted: Planted,
 }
@@ -99,7 +98,7 @@ impl Access {
             caches: Mutex::new(caches),
             meters: Meters::default(),
             budgets: CallerBudgets::new(Limits::default()),
-            second_look: SecondLook::default(),
+            lookup_barrier: SharedBarrier::default(),
             health_barrier: SharedBarrier::default(),
             planted: Planted::new(bug),
         }
@@ -120,9 +119,11 @@ impl Access {
         &self.health_barrier
     }
 
-    /// For credentials that are not known here.
-    pub(crate) fn second_look(&self) -> &SecondLook {
-        &self.second_look
+    /// The barrier of credentials that are not known here: this server may lag behind the one that
+    /// made the token. That a credential was unknown a moment ago says nothing of now, so none is
+    /// remembered; the barrier is shared, and the address has a budget of failures.
+    pub(crate) fn lookup_barrier(&self) -> &SharedBarrier {
+        &self.lookup_barrier
     }
 
     /// Takes the settings that may change while a server runs: budgets, and labels of metrics.

@@ -50,6 +50,8 @@ struct Shared {
 struct Token {
     accessor: String,
     secret: String,
+    /// The id of its role, where it has its right by one.
+    role: Option<String>,
 }
 
 /// Carries a round out, from the token's making to the last request with it.
@@ -60,8 +62,8 @@ pub(super) async fn run(
     mut rng: Rng,
 ) {
     let shared = Shared { token, eyes, doors };
-    let operator = Operator::new(shared.clone());
-    let Some(held) = operator.make(round).await else {
+    let operator = Operator::new(shared.clone(), round);
+    let Some(held) = operator.make(&mut rng).await else {
         shared.eyes.note(|| format!("token {token} was not made"));
         return;
     };
@@ -79,7 +81,7 @@ pub(super) async fn run(
         standing.send_replace(now);
     };
     stands(Standing::Revoking);
-    if let Some(index) = operator.revoke(round, &held).await {
+    if let Some(index) = operator.revoke(&held).await {
         stands(Standing::Revoked { index });
         sleep(AFTER).await;
     }
