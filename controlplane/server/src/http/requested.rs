@@ -154,8 +154,8 @@ impl Requested<'_> {
             && self.query.flag("ws_handshake") == Ok(true)
     }
 
-    /// Whether a refusal by this server's state is judged once more on the newest one: the right may
-    /// have been given through another server a moment ago.
+    /// Whether a refusal by this server's state is judged once more on the newest one: the right
+    /// may have been given through another server a moment ago.
     pub(super) fn may_lag(&self, caller: &Caller) -> bool {
         let is_client = matches!(
             caller,

@@ -37,7 +37,7 @@ const AFTER: Duration = Duration::from_secs(3);
 /// How long they have the token at most before it is taken away, in milliseconds.
 const HOLD_MS_MAX: u64 = 2_500;
 
-/// What every part of a round works with.
+/// The token of a round, and the ways to the servers: every part of it has them.
 #[derive(Debug, Clone)]
 struct Shared {
     token: TokenNumber,
