@@ -8,6 +8,7 @@ use noded_core::event::{Ending, KeptRun, SessionEvent};
 use noded_core::{BootId, NodeCore};
 use noded_daemon::clock::{Clock, HostClock};
 use noded_daemon::input::Input;
+use noded_daemon::queries::Queries;
 use noded_daemon::session::SessionContext;
 use noded_daemon::shell::{INPUTS_MAX, Shell};
 use parking_lot::Mutex;
@@ -193,6 +194,7 @@ impl Host<'_> {
                 join_token: common.join_token.clone(),
                 progress: Arc::clone(self.progress),
             }),
+            queries: Arc::new(Queries::new(identity.id)),
             identity,
             boot_id: common.boot,
             facts: Mutex::new(Arc::clone(&node)),

@@ -40,6 +40,7 @@ pub mod driver;
 pub mod effect;
 pub mod env;
 pub mod event;
+pub mod identities;
 pub mod journal;
 pub mod key;
 pub mod lanes;

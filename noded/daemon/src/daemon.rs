@@ -33,8 +33,10 @@ use crate::jail::{Jail, JailOpenError};
 use crate::journal::{Journal, JournalError};
 use crate::keeper_events;
 use crate::keeper_link::{self, LinkError};
+use crate::keys::{self, KeyStore};
 use crate::networks::{self, Availability, Networks};
 use crate::oom_watch;
+use crate::queries::Queries;
 use crate::reach::Reach;
 use crate::session::SessionContext;
 use crate::shell::{INPUTS_MAX, Shell, ShellError};
@@ -174,12 +176,15 @@ pub async fn run(
         config: live.clone(),
         calls: Arc::new(CallServer::new(Arc::clone(&executor), io, inputs.clone())),
     });
+    let queries = Arc::new(Queries::new(identity.id));
+    let keys = Arc::new(KeyStore::open(&config.node_dir()));
     let session = Arc::new(SessionContext {
         outside: Arc::<Reach>::clone(&reach),
         identity: identity.clone(),
         boot_id: boot_id.0,
         facts: Mutex::new(Arc::clone(&node)),
         inputs,
+        queries: Arc::clone(&queries),
     });
     let caretaker = Caretaker::new(&reach, &session, path, engine, bridge, seed);
     let settings = settings(&config, seed);
@@ -206,8 +211,10 @@ pub async fn run(
     };
     surroundings.ready();
     let caretaker = tokio::spawn(caretaker.run(reload, surroundings));
+    let keys = tokio::spawn(keys::follow(queries, keys));
     let ended = shell.run(stop).await.map_err(DaemonError::Shell);
     caretaker.abort();
+    keys.abort();
     say_goodbye(&endpoint).await;
     ended
 }

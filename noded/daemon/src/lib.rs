@@ -17,6 +17,7 @@
 //!   asks, brings [`calls`] (logs, files, exec, restart, signal, stats).
 //! - [`executor`] does what an allocation needs, one effect at a time per allocation; [`drivers`]
 //!   say how their tasks are run; [`keeper_link`] is its way to the process that owns the tasks.
+//! - [`queries`] asks the server of the session; [`keys`] are the cluster's public keys.
 //! - [`jail`] starts a confined child for each piece of work on foreign bytes (templates).
 //! - The loop knows these three as [`session::Outside`], [`hands::Hands`] and [`journal::Records`]:
 //!   a process that simulates many nodes has others.
@@ -47,12 +48,14 @@ pub mod jail;
 pub mod journal;
 pub mod keeper_events;
 pub mod keeper_link;
+pub mod keys;
 mod lane;
 mod leases;
 pub mod networks;
 mod oom_watch;
 pub mod os_signal;
 mod poll_fd;
+pub mod queries;
 pub mod reach;
 pub mod session;
 pub mod shell;

@@ -23,6 +23,7 @@ use noded_core::event::{KeptRun, RunEvent};
 use noded_core::{BootId, Event, NodeCore, RunKey};
 use noded_daemon::clock::Clock;
 use noded_daemon::input::Input;
+use noded_daemon::queries::Queries;
 use noded_daemon::session::SessionContext;
 use noded_daemon::shell::{INPUTS_MAX, Shell};
 use parking_lot::Mutex;
@@ -230,6 +231,7 @@ impl SimNode {
             outside: Arc::new(OwnSocket {
                 endpoint: endpoint.clone(),
             }),
+            queries: Arc::new(Queries::new(identity.id)),
             identity,
             boot_id: self.boot,
             facts: Mutex::new(Arc::clone(&node)),

@@ -48,12 +48,17 @@ impl CallsRequest {
         self.protocol.store(protocol, Ordering::Relaxed);
     }
 
+    /// The session's protocol version; 0 before the Welcome.
+    pub(super) fn protocol(&self) -> u32 {
+        self.protocol.load(Ordering::Relaxed)
+    }
+
     pub(super) fn on_wanted(&self) {
         self.wanted.notify_one();
     }
 
     fn is_on_demand(&self) -> bool {
-        self.protocol.load(Ordering::Relaxed) >= CALLS_ON_DEMAND_MIN
+        self.protocol() >= CALLS_ON_DEMAND_MIN
     }
 
     /// Waits for a request that was not taken yet.

@@ -33,6 +33,7 @@ impl Own {
         // What may fail: at most one for each Welcome.
         let mut aside: JoinSet<Result<(), String>> = JoinSet::new();
         let mut greeted = Instant::now();
+        let mut queries = None;
         let (stream, frames) = mpsc::channel(OUTBOUND_MAX);
         let writing = write_all(writer, frames);
         tokio::pin!(writing);
@@ -50,6 +51,7 @@ impl Own {
                 None => return Ok(()),
                 Some(Outbound::OpenWatch { known }) => {
                     let epoch = SessionEpoch(self.epoch.load(Ordering::Relaxed));
+                    queries.get_or_insert_with(|| self.begin_queries(epoch));
                     live.spawn(self.clone().watch(epoch, known));
                     live.spawn(bulk::serve(self.clone(), epoch, greeted.elapsed()));
                 }

@@ -4,6 +4,7 @@
 //!   connection 1   NodeSession  Hello, heartbeats, sync  <->  Welcome, acks
 //!                  NodeUpdates  one per class: batch      ->  its acknowledgement
 //!                  NodeWatch    StreamHello               ->  map, deltas   (when the core asks)
+//!                  NodeQuery    one per question, once live: see crate::queries
 //!                  nothing, while it stands by for another one
 //!   connection 2   Bulk         AttachBulk; then the server opens NodeCall streams
 //!                  only after the server's CallsWanted on the session's stream (protocol 2)
@@ -44,6 +45,7 @@ pub use self::dial::Target;
 use self::dial::{Broken, connect};
 use crate::identity::NodeIdentity;
 use crate::input::Input;
+use crate::queries::{LiveSession, Queries, SessionGuard};
 
 /// The largest frame between a node and a server.
 pub const NODE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -104,6 +106,8 @@ pub struct SessionContext {
     pub facts: Mutex<Arc<Node>>,
     /// Where everything that happens goes.
     pub inputs: mpsc::Sender<Input>,
+    /// The questions of the node to the server of its session.
+    pub queries: Arc<Queries>,
 }
 
 /// An attempt that goes on. Dropping it ends its connections.
@@ -252,7 +256,7 @@ async fn attempted(
     }
 }
 
-async fn open(
+pub(crate) async fn open(
     connection: &quinn::Connection,
     kind: StreamKind,
 ) -> Result<(FrameWriter, FrameReader), String> {
@@ -269,7 +273,10 @@ async fn open(
     ))
 }
 
-async fn write<M: FrameMessage>(writer: &mut FrameWriter, message: &M) -> Result<(), String> {
+pub(crate) async fn write<M: FrameMessage>(
+    writer: &mut FrameWriter,
+    message: &M,
+) -> Result<(), String> {
     let (kind, body) = to_frame(message);
     writer
         .write(kind, body)
@@ -277,7 +284,7 @@ async fn write<M: FrameMessage>(writer: &mut FrameWriter, message: &M) -> Result
         .map_err(|error| chain(&error))
 }
 
-fn parse<M: FrameMessage>(frame: protocol_transport::frame::Frame) -> Result<M, String> {
+pub(crate) fn parse<M: FrameMessage>(frame: protocol_transport::frame::Frame) -> Result<M, String> {
     from_frame(frame.kind, frame.body).map_err(|error| chain(&error))
 }
 
@@ -369,6 +376,17 @@ impl Own {
             };
             self.tell(event, Vec::new()).await?;
         }
+    }
+
+    /// The session is live: the node's questions go to it until the guard is dropped.
+    fn begin_queries(&self, epoch: SessionEpoch) -> SessionGuard {
+        self.context.queries.begin(LiveSession {
+            attempt: self.attempt,
+            epoch,
+            protocol: self.calls.protocol(),
+            connection: self.connection.clone(),
+            address: self.address.clone(),
+        })
     }
 
     fn stream_hello(&self, epoch: SessionEpoch, class: UpdateClass) -> v1::StreamHello {

@@ -201,6 +201,8 @@ impl Running {
     fn drain(&mut self) -> Result<(), ShellError> {
         let mut issued = self.journal_and_collect()?;
         self.tell_of_durable();
+        let watermark = self.shell.core.watermark();
+        self.shell.session.queries.set_index(watermark.index);
         loop {
             if issued
                 .iter()

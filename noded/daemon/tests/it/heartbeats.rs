@@ -9,6 +9,7 @@ use noded_core::effect::{SessionMessage, SyncPart};
 use noded_core::key::Attempt;
 use noded_core::{Moment, SessionEpoch};
 use noded_daemon::identity::NodeIdentity;
+use noded_daemon::queries::Queries;
 use noded_daemon::session::{Link, Outbound, Outside, Purpose, SessionContext, Target};
 use protocol_model::{AllocId, ClientStatus, Node, NodeId};
 use protocol_transport::ca::{CertificateAuthority, CertificateRequest};
@@ -96,6 +97,7 @@ async fn heartbeats_arrive_though_a_report_before_them_is_not_read() {
             secret: [1; 32],
         },
         boot_id: [2; 16],
+        queries: Arc::new(Queries::new(node.id)),
         facts: parking_lot::Mutex::new(Arc::new(node)),
         inputs,
     });
