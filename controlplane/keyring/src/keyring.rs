@@ -8,6 +8,7 @@ use std::sync::Arc;
 use aws_lc_rs::aead::{AES_256_GCM, Aad};
 use controlplane_state::{Sealed, Snapshot};
 use parking_lot::RwLock;
+use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use crate::error::KeyringError;
@@ -108,12 +109,24 @@ impl Keyring {
         bytes: &[u8],
         nonce: Nonce,
     ) -> Result<Sealed, KeyringError> {
+        self.seal_at(purpose, |_| aad.to_vec(), bytes, nonce)
+    }
+
+    /// The same where `aad` depends on the root key.
+    pub(crate) fn seal_at(
+        &self,
+        purpose: Purpose,
+        aad: impl FnOnce(Uuid) -> Vec<u8>,
+        bytes: &[u8],
+        nonce: Nonce,
+    ) -> Result<Sealed, KeyringError> {
         if bytes.len() > SEAL_BYTES_MAX {
             return Err(KeyringError::TooLarge { bytes: bytes.len() });
         }
         let active = self.inner.read().active;
         let id = active.ok_or(KeyringError::NoRootKey)?;
-        let key = self.root_key(id)?;
+        let (key, uuid) = self.root_key_and_id(id)?;
+        let aad = aad(uuid);
         // Sealed in place, so that the allocation that held the clear bytes is the result.
         let mut sealed = Vec::with_capacity(bytes.len() + AES_256_GCM.tag_len());
         sealed.extend_from_slice(bytes);
@@ -137,12 +150,23 @@ impl Keyring {
         aad: &[u8],
         sealed: &Sealed,
     ) -> Result<Zeroizing<Vec<u8>>, KeyringError> {
+        self.open_at(purpose, |_| aad.to_vec(), sealed)
+    }
+
+    /// The same where `aad` depends on the root key.
+    pub(crate) fn open_at(
+        &self,
+        purpose: Purpose,
+        aad: impl FnOnce(Uuid) -> Vec<u8>,
+        sealed: &Sealed,
+    ) -> Result<Zeroizing<Vec<u8>>, KeyringError> {
         let Sealed {
             key: id,
             nonce,
             bytes,
         } = sealed;
-        let key = self.root_key(*id)?;
+        let (key, uuid) = self.root_key_and_id(*id)?;
+        let aad = aad(uuid);
         let mut opened = Zeroizing::new(bytes.clone());
         let length = key
             .sealing(purpose)
@@ -214,16 +238,20 @@ impl Keyring {
         self.inner.read().keks.get(&id).cloned()
     }
 
-    pub(crate) fn id_of(&self, number: u32) -> Option<uuid::Uuid> {
+    pub(crate) fn id_of(&self, number: u32) -> Option<Uuid> {
         let inner = self.inner.read();
         inner.keys.get(&number).map(|slot| slot.wrapped.id)
     }
 
-    pub(crate) fn root_key(&self, id: u32) -> Result<Arc<RootKey>, KeyringError> {
+    pub(crate) fn root_key(&self, number: u32) -> Result<Arc<RootKey>, KeyringError> {
+        self.root_key_and_id(number).map(|(key, _)| key)
+    }
+
+    fn root_key_and_id(&self, number: u32) -> Result<(Arc<RootKey>, Uuid), KeyringError> {
         let inner = self.inner.read();
-        let slot = inner.keys.get(&id);
-        let slot = slot.ok_or(KeyringError::UnknownKey { key: id })?;
-        slot.opened.clone()
+        let slot = inner.keys.get(&number);
+        let slot = slot.ok_or(KeyringError::UnknownKey { key: number })?;
+        Ok((slot.opened.clone()?, slot.wrapped.id))
     }
 }
 

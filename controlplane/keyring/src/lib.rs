@@ -4,7 +4,7 @@
 //!  KEK (a file per key, outside log and snapshots)      32 bytes, id = first 8 of SHA-256(KEK)
 //!    wraps   AES-256-GCM, aad = "drover-root-key/1" | root key id | KEK id
 //!  root key: seed of 32 bytes and an RSA-2048 key       in the log and in checkpoints, wrapped
-//!    HKDF-SHA256(seed, purpose)  "tokens/1" "logins/1" "methods/1"  -> AES-256-GCM
+//!    HKDF-SHA256(seed, purpose)  "tokens/1" "logins/1" "methods/1" "variables/1"  -> AES-256-GCM
 //!                                "ed25519/1"                        -> seed of the signing key
 //! ```
 //!
@@ -29,6 +29,7 @@ mod root_key;
 mod sealed;
 mod sign;
 mod sources;
+mod variables;
 mod wrapped;
 
 pub use controlplane_state::Sealed;

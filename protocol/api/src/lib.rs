@@ -39,6 +39,7 @@ pub mod nodes;
 pub mod operator;
 pub mod scaling;
 pub mod search;
+pub mod variables;
 
 pub use document::{openapi, table};
 pub use endpoint::{Body, Endpoint, Kind, Method, Parameter, ReadBody, Source, Support};
@@ -58,6 +59,7 @@ const DECLARED: &[&[Endpoint]] = &[
     nodes::ALL,
     node_pools::ALL,
     namespaces::ALL,
+    variables::ALL,
     scaling::ALL,
     search::ALL,
     agent::ALL,

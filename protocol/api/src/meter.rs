@@ -57,11 +57,11 @@ impl Endpoint {
         self.need != Need::Public || tells.contains(&self.path)
     }
 
-    /// Whether a request by `method` is written into the audit log: changes of access control and
-    /// of root keys, logins, and snapshots, which hold everything.
+    /// Whether a request by `method` is written into the audit log: changes of access control, of
+    /// root keys and of variables, logins, and snapshots, which hold everything.
     pub fn is_audited(&self, method: Method) -> bool {
         match self.room() {
-            "acl" | "keyring" => self.class(method) == Class::Write,
+            "acl" | "keyring" | "variables" => self.class(method) == Class::Write,
             _ => self.path == "/v1/operator/snapshot",
         }
     }
@@ -177,6 +177,9 @@ mod tests {
     fn changes_of_access_and_snapshots_are_audited() {
         for (name, method, expected) in [
             ("UpdatePolicy", Method::Put, true),
+            ("WriteVariable", Method::Put, true),
+            ("DeleteVariable", Method::Delete, true),
+            ("ReadVariable", Method::Get, false),
             ("DeleteToken", Method::Delete, true),
             ("Login", Method::Put, true),
             ("SaveSnapshot", Method::Get, true),

@@ -19,3 +19,4 @@ pub(crate) mod scheduler;
 pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod tls;
+pub(crate) mod var;

@@ -16,6 +16,7 @@ pub(crate) mod placement;
 pub(crate) mod plan;
 pub(crate) mod snapshot;
 pub(crate) mod time;
+pub(crate) mod variable;
 
 use serde::Serialize;
 

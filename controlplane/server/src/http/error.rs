@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use controlplane_state::{AccessRefusal, Refusal};
+use controlplane_state::{AccessRefusal, Refusal, VariableRefusal};
 
 use crate::access::CredentialError;
 use crate::cluster::ChangeError;
@@ -158,6 +158,7 @@ impl From<Refusal> for HttpError {
             | Refusal::NotOfDeployment { .. }
             | Refusal::AclBootstrapped { .. } => StatusCode::BAD_REQUEST,
             Refusal::Access(refusal) => access_status(refusal),
+            Refusal::Variable(refusal) => variable_status(refusal),
             Refusal::BadCheckpoint(_) | Refusal::RestoreTooLarge { .. } => StatusCode::BAD_REQUEST,
             Refusal::DuplicateAlloc(_)
             | Refusal::TemplateChanged { .. }
@@ -179,6 +180,22 @@ impl From<Refusal> for HttpError {
             | Refusal::OldIndex { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, refusal.to_string())
+    }
+}
+
+fn variable_status(refusal: &VariableRefusal) -> StatusCode {
+    match refusal {
+        VariableRefusal::InvalidPath(_)
+        | VariableRefusal::LockTtl
+        | VariableRefusal::LockDelay
+        | VariableRefusal::Quota { .. }
+        | VariableRefusal::TooMany
+        | VariableRefusal::TooManyLocks => StatusCode::BAD_REQUEST,
+        VariableRefusal::NotFound => StatusCode::NOT_FOUND,
+        VariableRefusal::Conflict { .. }
+        | VariableRefusal::Locked
+        | VariableRefusal::NotLocked
+        | VariableRefusal::AnotherLock => StatusCode::CONFLICT,
     }
 }
 

@@ -72,6 +72,7 @@ mod search;
 mod shown;
 mod snapshot;
 mod status;
+mod variables;
 mod well_known;
 
 use std::net::IpAddr;

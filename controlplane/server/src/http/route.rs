@@ -13,7 +13,8 @@ use super::body::BodyUse;
 use super::error::{Answered, HttpError};
 use super::{
     acl, actions, agent, alloc, client_alloc, client_fs, deployments, evals, fuzzy, job, jobs,
-    keyring, metrics, namespaces, node_pools, nodes, operator, scaling, search, status, well_known,
+    keyring, metrics, namespaces, node_pools, nodes, operator, scaling, search, status, variables,
+    well_known,
 };
 use crate::config::Config;
 
@@ -54,6 +55,7 @@ const ALL: &[Routes] = &[
     scaling::ROUTES,
     search::ROUTES,
     status::ROUTES,
+    variables::ROUTES,
     well_known::ROUTES,
 ];
 

@@ -59,6 +59,7 @@ mod signals;
 mod three;
 mod twins;
 mod validate;
+mod variables;
 mod versions;
 mod volatile;
 mod well_known;

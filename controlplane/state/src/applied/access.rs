@@ -143,8 +143,9 @@ pub enum AccessRefusal {
     SealingKeyGone(u32),
     /// A sealed value is too long.
     #[error(
-        "a sealed value has {bytes} bytes: at most {} are allowed",
-        crate::access::SEALED_BYTES_MAX
+        "a sealed value has {bytes} bytes: at most {} are allowed, {} of a variable",
+        crate::access::SEALED_BYTES_MAX,
+        crate::variable::VARIABLE_SEALED_BYTES_MAX
     )]
     SealedTooLong {
         /// Its length.

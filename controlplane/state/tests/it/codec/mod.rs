@@ -8,6 +8,7 @@
 mod eval_deletes;
 mod level_2;
 mod level_3;
+mod level_4;
 mod samples;
 
 use std::collections::BTreeMap;
