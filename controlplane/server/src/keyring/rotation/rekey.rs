@@ -65,10 +65,13 @@ pub(super) async fn tokens(leading: Leading<'_>, number: u32) -> Result<(), Step
 /// How many values of these lengths travel together: one at least.
 fn fitting(lengths: impl IntoIterator<Item = usize>) -> usize {
     let mut bytes = 0;
-    let fitting = lengths.into_iter().take(REKEY_VALUES_MAX).take_while(|length| {
-        bytes += length;
-        bytes <= ENTRY_BYTES_MAX
-    });
+    let fitting = lengths
+        .into_iter()
+        .take(REKEY_VALUES_MAX)
+        .take_while(|length| {
+            bytes += length;
+            bytes <= ENTRY_BYTES_MAX
+        });
     fitting.count().max(1)
 }
 
@@ -134,7 +137,11 @@ pub(super) async fn variables(leading: Leading<'_>, number: u32) -> Result<(), S
             sleep(REST).await;
         }
     }
-    tracing::info!(root_key = number, moved, "variables moved to the active root key");
+    tracing::info!(
+        root_key = number,
+        moved,
+        "variables moved to the active root key"
+    );
     match shut {
         0 => Ok(()),
         shut => Err(StepError::Shut(shut)),

@@ -41,7 +41,10 @@ fn values_move_without_an_index_and_newer_ones_are_left() {
         nonce: [9; 12],
         ..sealed_bytes(40)
     };
-    changed(&mut cluster, change("b", VariableChange::Write(newer.clone())));
+    changed(
+        &mut cluster,
+        change("b", VariableChange::Write(newer.clone())),
+    );
     changed(&mut cluster, change("c", VariableChange::Delete));
     let before = cluster.tables().table_index(&[Table::Variables]);
     let all = ["a", "b", "c"].map(|path| resealed(path, 30)).to_vec();
