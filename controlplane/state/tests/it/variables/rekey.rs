@@ -45,7 +45,7 @@ fn values_move_without_an_index_and_newer_ones_are_left() {
         &mut cluster,
         change("b", VariableChange::Write(newer.clone())),
     );
-    changed(&mut cluster, change("c", VariableChange::Delete));
+    cluster.done(change("c", VariableChange::Delete).into());
     let before = cluster.tables().table_index(&[Table::Variables]);
     let all = ["a", "b", "c"].map(|path| resealed(path, 30)).to_vec();
     let moved = cluster.done(rekey(all));
