@@ -5,8 +5,9 @@ use aws_lc_rs::aead::{AES_256_GCM, LessSafeKey, UnboundKey};
 use aws_lc_rs::encoding::AsDer as _;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use aws_lc_rs::rand;
+use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{self, KeySize};
-use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256};
 use zeroize::Zeroizing;
 
 use crate::purpose::{Purpose, SIGNING};
@@ -50,6 +51,8 @@ pub struct RootKey {
     seed: Zeroizing<[u8; SEED_BYTES]>,
     pkcs8: Zeroizing<Vec<u8>>,
     public: PublicHalves,
+    ed25519: Ed25519KeyPair,
+    rsa: rsa::KeyPair,
     /// One for each of [`Purpose::ALL`], in that order.
     sealing: [LessSafeKey; Purpose::ALL.len()],
 }
@@ -88,9 +91,11 @@ impl RootKey {
         let signing_seed = derive(&seed, SIGNING);
         let signing = Ed25519KeyPair::from_seed_unchecked(&*signing_seed)
             .expect("every 32 bytes are a seed of Ed25519");
-        let ed25519 = signing.public_key().as_ref();
+        let ed25519_public = signing.public_key().as_ref();
         let public = PublicHalves {
-            ed25519: ed25519.try_into().expect("Ed25519 keys have 32 bytes"),
+            ed25519: ed25519_public
+                .try_into()
+                .expect("Ed25519 keys have 32 bytes"),
             rsa: pair.public_key().as_ref().to_vec(),
         };
         Ok(Self {
@@ -98,6 +103,8 @@ impl RootKey {
             seed,
             pkcs8: Zeroizing::new(pkcs8.to_vec()),
             public,
+            ed25519: signing,
+            rsa: pair,
         })
     }
 
@@ -124,6 +131,25 @@ impl RootKey {
     /// The public halves of its signing keys.
     pub fn public(&self) -> &PublicHalves {
         &self.public
+    }
+
+    /// Signs with the Ed25519 key: 64 bytes, 14 us.
+    pub(crate) fn sign_ed25519(&self, message: &[u8]) -> Vec<u8> {
+        self.ed25519.sign(message).as_ref().to_vec()
+    }
+
+    /// Signs with the RSA key (PKCS#1, SHA-256): 256 bytes, 0.7 ms. The same bytes each time.
+    pub(crate) fn sign_rsa(&self, message: &[u8]) -> Vec<u8> {
+        let mut signature = vec![0; self.rsa.public_modulus_len()];
+        self.rsa
+            .sign(
+                &RSA_PKCS1_SHA256,
+                &SystemRandom::new(),
+                message,
+                &mut signature,
+            )
+            .expect("the signature has the length of the modulus");
+        signature
     }
 
     /// The key that seals for `purpose`.

@@ -14,6 +14,9 @@
 //! - [`budget`]: how many requests a caller may make, and how many places it may occupy.
 //! - [`method`]: auth methods: which are stored, their secrets, the names of their tokens.
 //! - [`jwt`], [`jwks`]: signed tokens and the keys that verify them.
+//! - [`published_keys`]: the key set of this cluster's own keys.
+//! - [`identity`]: what a signed workload identity says of its task.
+//! - [`published_keys`]: the key set of this cluster's own keys.
 //! - [`claims`], [`binding`]: what a login says about its user, and the rights that follow.
 //! - [`oidc`]: logins through an OpenID provider, without memory on the servers.
 
@@ -22,6 +25,7 @@ pub mod binding;
 pub mod budget;
 pub mod capability;
 pub mod claims;
+pub mod identity;
 pub mod jwks;
 pub mod jwt;
 pub mod method;
@@ -29,6 +33,7 @@ pub mod names;
 pub mod need;
 pub mod oidc;
 pub mod policy;
+pub mod published_keys;
 mod requirement;
 mod unique_json;
 

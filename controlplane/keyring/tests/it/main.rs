@@ -4,3 +4,5 @@ mod files;
 mod frozen;
 mod keyring;
 mod material;
+mod signing;
+mod sources;

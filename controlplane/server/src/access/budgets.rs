@@ -1,21 +1,47 @@
-//! The budgets of this server's callers: [`protocol_access::budget`] with a clock and a lock.
+//! The budgets of this server's callers: [`protocol_access::budget`] with a clock and locks.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use controlplane_state::AclTokenKind;
-use parking_lot::Mutex;
-use protocol_access::budget::{Budgets, Class, Key, Kind, Left, Limits, Place, Refused};
+use parking_lot::{Mutex, MutexGuard};
+use protocol_access::budget::{Budgets, Class, KEYS_MAX, Key, Kind, Left, Limits, Place, Refused};
 use protocol_api::acl;
 use tokio::time::Instant;
 
 use super::Caller;
 
+/// Parts with locks of their own, so that requests of several callers do not wait for each other.
+const SHARDS: usize = 16;
+
+/// Callers by a hash that strangers cannot foresee: they cannot fill the part of one caller.
+#[derive(Debug)]
+struct Shards {
+    by: RandomState,
+    shards: [Mutex<Budgets>; SHARDS],
+}
+
+impl Shards {
+    fn new(limits: Limits) -> Self {
+        let one = |_| Mutex::new(Budgets::with_keys_max(limits, KEYS_MAX / SHARDS));
+        Self {
+            by: RandomState::new(),
+            shards: std::array::from_fn(one),
+        }
+    }
+
+    fn lock(&self, key: &Key) -> MutexGuard<'_, Budgets> {
+        let hash = self.by.hash_one(key).to_le_bytes();
+        self.shards[usize::from(hash[0]) % SHARDS].lock()
+    }
+}
+
 /// Budgets of callers and of addresses. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct CallerBudgets {
-    budgets: Arc<Mutex<Budgets>>,
+    shards: Arc<Shards>,
     /// The origin of their clock.
     since: Instant,
 }
@@ -23,7 +49,7 @@ pub(crate) struct CallerBudgets {
 /// A place for a waiting query or a stream; it is free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct OccupiedPlace {
-    budgets: Arc<Mutex<Budgets>>,
+    shards: Arc<Shards>,
     kind: Kind,
     key: Key,
     place: Place,
@@ -31,21 +57,24 @@ pub(crate) struct OccupiedPlace {
 
 impl Drop for OccupiedPlace {
     fn drop(&mut self) {
-        self.budgets.lock().leave(self.kind, &self.key, self.place);
+        let mut budgets = self.shards.lock(&self.key);
+        budgets.leave(self.kind, &self.key, self.place);
     }
 }
 
 impl CallerBudgets {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
-            budgets: Arc::new(Mutex::new(Budgets::new(limits))),
+            shards: Arc::new(Shards::new(limits)),
             since: Instant::now(),
         }
     }
 
     /// Other limits for the requests to come.
     pub(crate) fn set_limits(&self, limits: Limits) {
-        self.budgets.lock().set_limits(limits);
+        for shard in &self.shards.shards {
+            shard.lock().set_limits(limits);
+        }
     }
 
     /// Charges a request to its caller.
@@ -62,7 +91,7 @@ impl CallerBudgets {
             return Ok(());
         };
         let now = self.clock(now);
-        self.budgets.lock().charge(kind, &key, class, now)
+        self.shards.lock(&key).charge(kind, &key, class, now)
     }
 
     /// Charges a login to its address.
@@ -83,7 +112,8 @@ impl CallerBudgets {
 
     fn charge_address(&self, kind: Kind, address: IpAddr, now: Instant) -> Result<(), Refused> {
         let (key, now) = (Key::address(address), self.clock(now));
-        self.budgets.lock().charge(kind, &key, Class::Read, now)
+        let mut budgets = self.shards.lock(&key);
+        budgets.charge(kind, &key, Class::Read, now)
     }
 
     /// Whether a credential of this address may still turn out to be refused.
@@ -92,7 +122,7 @@ impl CallerBudgets {
     /// If the budget of the address is spent.
     pub(crate) fn may_fail(&self, address: IpAddr, now: Instant) -> Result<(), Refused> {
         let (key, now) = (Key::address(address), self.clock(now));
-        let budgets = self.budgets.lock();
+        let budgets = self.shards.lock(&key);
         budgets.check(Kind::Failure, &key, Class::Read, now)
     }
 
@@ -108,9 +138,9 @@ impl CallerBudgets {
         let Some((kind, key)) = account(caller) else {
             return Ok(None);
         };
-        self.budgets.lock().enter(kind, &key, place)?;
+        self.shards.lock(&key).enter(kind, &key, place)?;
         Ok(Some(OccupiedPlace {
-            budgets: Arc::clone(&self.budgets),
+            shards: Arc::clone(&self.shards),
             kind,
             key,
             place,
@@ -121,7 +151,7 @@ impl CallerBudgets {
     pub(crate) fn shown(&self, caller: &Caller, now: Instant) -> Option<acl::Budgets> {
         let (kind, key) = account(caller)?;
         let now = self.clock(now);
-        let budgets = self.budgets.lock();
+        let budgets = self.shards.lock(&key);
         let requests = |class| {
             let Left { rate, left } = budgets.left(kind, &key, class, now)?;
             Some(acl::BudgetLeft {
@@ -199,6 +229,23 @@ mod tests {
         budgets
             .enter(&token(), Place::Waiting)
             .expect("it is free again");
+    }
+
+    #[test]
+    fn other_limits_hold_for_callers_of_every_part() {
+        let budgets = CallerBudgets::new(Limits::default());
+        let mut limits = Limits::default();
+        limits.token.read = Some(0);
+        budgets.set_limits(limits);
+        for number in 0..SHARDS * 8 {
+            let caller = Caller::Token {
+                accessor_id: number.to_string().into(),
+                kind: AclTokenKind::Client,
+            };
+            budgets
+                .charge(&caller, Class::Read, Instant::now())
+                .expect_err("nothing is allowed");
+        }
     }
 
     #[test]

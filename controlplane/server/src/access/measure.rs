@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use protocol_api::Class;
 use tokio::time::Instant;
 
@@ -81,12 +81,13 @@ struct Series {
     counts: Counts,
 }
 
+/// Counting in what is there already needs the table's shared lock alone, so that requests do not
+/// wait for each other.
 #[derive(Debug, Default)]
 struct Table {
-    totals: Counts,
+    totals: BTreeMap<Operation, AtomicU64>,
     /// Since the start, or since labels were switched on.
-    series: HashMap<Identity, Series>,
-    rejected: BTreeMap<&'static str, u64>,
+    series: HashMap<Identity, Mutex<Series>>,
     swept: Option<Instant>,
 }
 
@@ -103,7 +104,8 @@ pub(crate) struct Count {
 #[derive(Debug, Default)]
 pub(crate) struct Meters {
     without_labels: AtomicBool,
-    table: Mutex<Table>,
+    table: RwLock<Table>,
+    rejected: [AtomicU64; Rejected::ALL.len()],
 }
 
 impl Meters {
@@ -113,7 +115,7 @@ impl Meters {
         let off = labels == Labels::Off;
         self.without_labels.store(off, Ordering::Relaxed);
         if off {
-            self.table.lock().series.clear();
+            self.table.write().series.clear();
         }
     }
 
@@ -123,47 +125,84 @@ impl Meters {
             true => None,
             false => Identity::of(caller),
         };
-        self.table.lock().count((room, class), identity, now);
+        let operation = (room, class);
+        if self
+            .table
+            .read()
+            .count_shared(operation, identity.as_ref(), now)
+        {
+            return;
+        }
+        self.table.write().count(operation, identity, now);
     }
 
     /// Counts a credential that was refused.
     pub(crate) fn reject(&self, why: Rejected) {
-        let mut table = self.table.lock();
-        *table.rejected.entry(why.name()).or_default() += 1;
+        self.rejected[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// All counters. Where `labels` are off, one for each operation.
     pub(crate) fn read(&self, labels: Labels, now: Instant) -> Vec<Count> {
         let is_labelled = !self.without_labels.load(Ordering::Relaxed);
-        let mut table = self.table.lock();
+        let mut table = self.table.write();
         table.sweep(now);
         let mut counts: Vec<Count> = match labels {
             Labels::ByIdentity if is_labelled && !table.series.is_empty() => table.by_identity(),
             _ => {
                 let totals = table.totals.iter();
-                totals.map(|(it, count)| shown(*it, None, *count)).collect()
+                let total = |count: &AtomicU64| count.load(Ordering::Relaxed);
+                totals
+                    .map(|(it, count)| shown(*it, None, total(count)))
+                    .collect()
             }
         };
-        counts.extend(table.rejected.iter().map(|(reason, count)| Count {
+        let reasons = Rejected::ALL.into_iter().zip(&self.rejected);
+        let rejected = reasons.map(|(reason, count)| Count {
             name: "drover.auth.rejected".to_owned(),
-            label: Some(("reason", (*reason).to_owned())),
-            count: *count,
-        }));
+            label: Some(("reason", reason.name().to_owned())),
+            count: count.load(Ordering::Relaxed),
+        });
+        counts.extend(rejected.filter(|it| it.count > 0));
         counts
     }
 }
 
 impl Table {
+    /// Counts where the operation and the identity were counted before; else it answers `false`.
+    fn count_shared(
+        &self,
+        operation: Operation,
+        identity: Option<&Identity>,
+        now: Instant,
+    ) -> bool {
+        let Some(total) = self.totals.get(&operation) else {
+            return false;
+        };
+        if let Some(identity) = identity {
+            let is_other = || !self.has_room() && !self.may_sweep(now);
+            let own = self.series.get(identity);
+            let Some(series) = own.or_else(|| match is_other() {
+                true => self.series.get(&Identity::Other),
+                false => None,
+            }) else {
+                return false;
+            };
+            series.lock().count(operation, now);
+        }
+        total.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
     fn count(&mut self, operation: Operation, identity: Option<Identity>, now: Instant) {
-        *self.totals.entry(operation).or_default() += 1;
+        *self.totals.entry(operation).or_default().get_mut() += 1;
         let Some(identity) = identity else {
             return;
         };
         if let Some(series) = self.series.get_mut(&identity) {
-            series.count(operation, now);
+            series.get_mut().count(operation, now);
             return;
         }
-        if !self.has_room() && self.swept.is_none_or(|at| now >= at + SWEEP_EVERY) {
+        if !self.has_room() && self.may_sweep(now) {
             self.sweep(now);
         }
         let identity = if self.has_room() {
@@ -171,11 +210,17 @@ impl Table {
         } else {
             Identity::Other
         };
-        let series = self.series.entry(identity).or_insert_with(|| Series {
+        let unused = || Series {
             used: now,
             counts: Counts::new(),
-        });
-        series.count(operation, now);
+        };
+        let series = self.series.entry(identity);
+        let series = series.or_insert_with(|| Mutex::new(unused()));
+        series.get_mut().count(operation, now);
+    }
+
+    fn may_sweep(&self, now: Instant) -> bool {
+        self.swept.is_none_or(|at| now >= at + SWEEP_EVERY)
     }
 
     fn has_room(&self) -> bool {
@@ -185,15 +230,18 @@ impl Table {
 
     fn sweep(&mut self, now: Instant) {
         self.swept = Some(now);
-        self.series
-            .retain(|_, series| now.saturating_duration_since(series.used) < UNUSED_MAX);
+        self.series.retain(|_, series| {
+            let used = series.get_mut().used;
+            now.saturating_duration_since(used) < UNUSED_MAX
+        });
     }
 
     /// The counters of all identities, those of one name together.
     fn by_identity(&self) -> Vec<Count> {
         let mut all: Vec<(Operation, &Identity, u64)> = Vec::new();
         for (identity, series) in &self.series {
-            let counts = series.counts.iter();
+            let counts = &series.lock().counts;
+            let counts = counts.iter();
             all.extend(counts.map(|(operation, count)| (*operation, identity, *count)));
         }
         all.sort_unstable();

@@ -11,17 +11,23 @@
 //! A request is counted ([`measure`]) and charged ([`budgets`]) once its caller is found.
 //!
 //! A caller belongs to one request, never to a connection. [`resolve`] finds it on a snapshot of
-//! the state, each time anew; caches hold compiled rights only, under what they were compiled from.
+//! the state, each time anew; caches hold callers and compiled rights, under what they were found
+//! in: a state in which a token, a policy or a role changed has another index.
 
 mod asker;
 pub(crate) mod audit;
 mod budgets;
 mod cache;
 mod credential;
+#[cfg(test)]
+mod in_state;
+mod known;
 mod measure;
 mod place;
+mod policy_changes;
 mod recheck;
 mod resolve;
+mod rights;
 mod second_look;
 mod shared_barrier;
 

@@ -5,24 +5,19 @@ use std::sync::Arc;
 
 use controlplane_state::{AclToken, AclTokenKind, Digest, Snapshot};
 use parking_lot::Mutex;
+use protocol_access::Acl;
 use protocol_access::budget::Limits;
-use protocol_access::{Acl, Policy};
 use protocol_model::UnixNanos;
 
 use super::budgets::CallerBudgets;
-use super::cache::Cache;
+use super::known::KnownCallers;
 use super::measure::Meters;
+use super::rights::Rights;
 use super::second_look::SecondLook;
 use super::{Asker, Caller, Credential, SharedBarrier};
 use crate::config::Config;
 use crate::planted::{Planted, PlantedBug};
 
-/// Parsed policies that are kept.
-const POLICIES_MAX: usize = 4096;
-/// Compiled rights that are kept.
-const RIGHTS_MAX: usize = 1024;
-/// Tokens whose rights are kept.
-const TOKENS_MAX: usize = 16_384;
 /// The policy that callers without a credential have.
 const ANONYMOUS: &str = "anonymous";
 
@@ -38,6 +33,9 @@ pub(crate) enum Rejected {
 }
 
 impl Rejected {
+    /// All of them, in the order of their declaration.
+    pub(crate) const ALL: [Self; 3] = [Self::Malformed, Self::Unknown, Self::Expired];
+
     /// The reason as metrics, logs and WhoAmI name it.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -48,30 +46,13 @@ impl Rejected {
     }
 }
 
-/// A policy of the state and the entry that wrote it.
-type PolicyVersion = (String, u64);
-
-/// Rights that were found, and the indexes of the tables that they were found in.
-#[derive(Clone, Debug)]
-struct Found {
-    indexes: [u64; 3],
-    acl: Arc<Acl>,
-}
-
-#[derive(Debug)]
-struct Caches {
-    policies: Cache<PolicyVersion, Arc<Policy>>,
-    rights: Cache<Vec<PolicyVersion>, Arc<Acl>>,
-    /// By accessor id; empty for callers without a credential.
-    tokens: Cache<String, Found>,
-}
-
 /// Finds callers. Clones of an `Arc` of it share the caches.
 #[derive(Debug)]
 pub(crate) struct Access {
     is_on: bool,
     management: Arc<Acl>,
-    caches: Mutex<Caches>,
+    known: KnownCallers,
+    rights: Mutex<Rights>,
     meters: Meters,
     budgets: CallerBudgets,
     second_look: SecondLook,
@@ -88,15 +69,11 @@ impl Access {
 
     /// Access control that is on or off, with the bug that a simulator plants.
     pub(crate) fn planted_with(is_on: bool, bug: Option<PlantedBug>) -> Self {
-        let caches = Caches {
-            policies: Cache::new(POLICIES_MAX),
-            rights: Cache::new(RIGHTS_MAX),
-            tokens: Cache::new(TOKENS_MAX),
-        };
         Self {
             is_on,
             management: Arc::new(Acl::management()),
-            caches: Mutex::new(caches),
+            known: KnownCallers::new(),
+            rights: Mutex::new(Rights::new()),
             meters: Meters::default(),
             budgets: CallerBudgets::new(Limits::default()),
             second_look: SecondLook::default(),
@@ -153,10 +130,7 @@ impl Access {
         self.planted.caller(address, || match credential {
             Credential::Absent => Ok(self.anonymous(snapshot, address)),
             Credential::Malformed => Err(Rejected::Malformed),
-            Credential::Secret(digest) => {
-                let token = by_secret(snapshot, digest).ok_or(Rejected::Unknown)?;
-                self.holder(snapshot, token, now)
-            }
+            Credential::Secret(digest) => self.by_secret(snapshot, digest, now),
         })
     }
 
@@ -176,7 +150,25 @@ impl Access {
         now: UnixNanos,
     ) -> Result<Asker, Rejected> {
         let token = snapshot.acl_token(accessor_id).ok_or(Rejected::Unknown)?;
-        self.holder(snapshot, token, now)
+        check_expiration(token.expiration, snapshot, now)?;
+        Ok(self.holder(snapshot, token))
+    }
+
+    fn by_secret(
+        &self,
+        snapshot: &Snapshot,
+        secret: &Digest,
+        now: UnixNanos,
+    ) -> Result<Asker, Rejected> {
+        if let Some(asker) = self.known.find(secret, snapshot.acl_index()) {
+            check_expiration(asker.expires, snapshot, now)?;
+            return Ok(asker);
+        }
+        let token = snapshot.token_by_secret(secret).ok_or(Rejected::Unknown)?;
+        check_expiration(token.expiration, snapshot, now)?;
+        let asker = self.holder(snapshot, token);
+        self.known.keep(*secret, asker.clone());
+        Ok(asker)
     }
 
     /// Any caller where access control is off.
@@ -191,131 +183,178 @@ impl Access {
 
     /// A caller without a credential.
     pub(crate) fn anonymous(&self, snapshot: &Snapshot, address: IpAddr) -> Asker {
-        let names = || vec![ANONYMOUS.to_owned()];
         Asker {
             caller: Caller::Anonymous { address },
-            acl: self.rights(snapshot, "", names),
+            acl: self.rights.lock().of_anonymous(snapshot, ANONYMOUS),
             expires: None,
             acl_index: snapshot.acl_index(),
         }
     }
 
-    fn holder(
-        &self,
-        snapshot: &Snapshot,
-        token: &AclToken,
-        now: UnixNanos,
-    ) -> Result<Asker, Rejected> {
-        // The later clock counts, so that a clock that was set back revives no token.
-        let now = now.max(snapshot.now());
-        if token.expiration.is_some_and(|expiration| expiration <= now) {
-            return Err(Rejected::Expired);
-        }
+    fn holder(&self, snapshot: &Snapshot, token: &AclToken) -> Asker {
+        let accessor_id: Arc<str> = token.accessor_id.as_str().into();
         let acl = match token.kind {
             AclTokenKind::Management => Arc::clone(&self.management),
             AclTokenKind::Client => {
-                let names = || policies_of(snapshot, token);
-                self.rights(snapshot, &token.accessor_id, names)
+                let mut rights = self.rights.lock();
+                rights.of_token(snapshot, token, &accessor_id)
             }
         };
-        Ok(Asker {
+        Asker {
             caller: Caller::Token {
-                accessor_id: token.accessor_id.as_str().into(),
+                accessor_id,
                 kind: token.kind,
             },
             acl,
             expires: token.expiration,
             acl_index: snapshot.acl_index(),
-        })
-    }
-
-    /// The rights of a token, compiled from the policies that `names` lists.
-    fn rights(
-        &self,
-        snapshot: &Snapshot,
-        accessor_id: &str,
-        names: impl FnOnce() -> Vec<String>,
-    ) -> Arc<Acl> {
-        let indexes = indexes(snapshot, accessor_id);
-        let mut caches = self.caches.lock();
-        let found = caches.tokens.find(&accessor_id.to_owned());
-        if let Some(found) = found.filter(|found| found.indexes == indexes) {
-            return found.acl;
         }
-        let acl = caches.compiled(snapshot, names());
-        let found = Found {
-            indexes,
-            acl: Arc::clone(&acl),
-        };
-        caches.tokens.insert(accessor_id.to_owned(), found);
-        acl
     }
 }
 
-impl Caches {
-    fn compiled(&mut self, snapshot: &Snapshot, names: Vec<String>) -> Arc<Acl> {
-        let version = |name: String| {
-            let policy = snapshot.acl_policy(&name)?;
-            Some((name, policy.modify_index))
-        };
-        let mut versions: Vec<PolicyVersion> = names.into_iter().filter_map(version).collect();
-        versions.sort_unstable();
-        versions.dedup();
-        if let Some(acl) = self.rights.find(&versions) {
-            return acl;
-        }
-        let policies = versions
-            .iter()
-            .map(|version| self.policy(snapshot, version));
-        // A policy that cannot be read may hold a `deny`: without it no right is certain.
-        let acl = match policies.collect::<Option<Vec<Arc<Policy>>>>() {
-            Some(policies) => Acl::compile(policies.iter().map(AsRef::as_ref)),
-            None => Acl::nothing(),
-        };
-        let acl = Arc::new(acl);
-        self.rights.insert(versions, Arc::clone(&acl));
-        acl
+/// Refuses a token that has expired. The later of both clocks counts, so that a clock that was set
+/// back revives no token.
+fn check_expiration(
+    expiration: Option<UnixNanos>,
+    snapshot: &Snapshot,
+    now: UnixNanos,
+) -> Result<(), Rejected> {
+    let now = now.max(snapshot.now());
+    match expiration.is_some_and(|expiration| expiration <= now) {
+        true => Err(Rejected::Expired),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol_access::NamespaceCapability::{ReadJob, SubmitJob};
+
+    use super::*;
+    use crate::access::in_state::{InState, secret};
+
+    const NOW: UnixNanos = UnixNanos(10);
+    const READ: &str = "namespace \"default\" { policy = \"read\" }";
+    const WRITE: &str = "namespace \"default\" { policy = \"write\" }";
+
+    fn asked(access: &Access, snapshot: &Snapshot, accessor_id: &str) -> Result<Asker, Rejected> {
+        let credential = Credential::Secret(secret(accessor_id));
+        let address = IpAddr::from([127, 0, 0, 1]);
+        access.resolve(snapshot, &credential, address, NOW)
     }
 
-    fn policy(&mut self, snapshot: &Snapshot, version: &PolicyVersion) -> Option<Arc<Policy>> {
-        if let Some(policy) = self.policies.find(version) {
-            return Some(policy);
-        }
-        let rules = snapshot.acl_policy(&version.0).map(|it| it.rules.as_str());
-        let parsed = Policy::parse_leniently(rules.unwrap_or_default());
-        let policy = match parsed {
-            Ok(policy) => Arc::new(policy),
-            Err(error) => {
-                let name = &version.0;
-                tracing::warn!(policy = %name, %error, "policy unreadable: no rights with it");
-                return None;
+    /// The rights that tell the policies of these tests apart; `None` for a token that is refused.
+    fn rights(access: &Access, snapshot: &Snapshot, accessor_id: &str) -> Option<[bool; 4]> {
+        let asker = asked(access, snapshot, accessor_id).ok()?;
+        assert_eq!(asker.accessor_id(), accessor_id);
+        assert_eq!(asker.acl_index, snapshot.acl_index());
+        let may = |namespace, capability| asker.acl.namespace(namespace, capability);
+        Some([
+            may("default", ReadJob),
+            may("default", SubmitJob),
+            may("dev", ReadJob),
+            may("dev", SubmitJob),
+        ])
+    }
+
+    /// The next number of a sequence that looks random (Knuth's constants of a linear generator).
+    fn draw(seed: &mut u64, below: usize) -> usize {
+        *seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(*seed >> 33).unwrap_or(0) % below
+    }
+
+    /// One change of a token, a policy, a role or of nothing that rights depend on.
+    fn change(cluster: &mut InState, seed: &mut u64) {
+        const POLICIES: [&str; 4] = ["a", "b", "c", "d"];
+        const RULES: [&str; 5] = [
+            READ,
+            WRITE,
+            "namespace \"dev\" { policy = \"read\" }",
+            "namespace \"d*\" { policy = \"write\" }",
+            "namespace \"default\" { policy = \"deny\" }",
+        ];
+        let [one, other] = [draw(seed, 4), draw(seed, 4)].map(|at| POLICIES[at]);
+        let token = ["t1", "t2", "t3"][draw(seed, 3)];
+        let there = cluster.snapshot();
+        match draw(seed, 8) {
+            0..3 => cluster.write_policy(one, RULES[draw(seed, 5)]),
+            3 if there.acl_policy(one).is_some() => cluster.delete_policy(one),
+            4 if there.acl_policy(one).is_some() => cluster.write_role("r", &[one]),
+            5 if there.acl_token(token).is_some() => cluster.delete_token(token),
+            6 if there.acl_token(token).is_none() && there.acl_role("r").is_some() => {
+                cluster.create_token(token, [&[one, other], &["r"]], None);
             }
+            _ if there.acl_token(token).is_none() => {
+                cluster.create_token(token, [&[one, other], &[]], None);
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn kept_rights_equal_those_found_anew_after_random_changes() {
+        for first_seed in 0..20 {
+            let (mut cluster, mut seed) = (InState::new(), first_seed);
+            let access = Access::new(true);
+            let mut earlier = cluster.snapshot();
+            for step in 0..200 {
+                for _ in 0..draw(&mut seed, 3) {
+                    change(&mut cluster, &mut seed);
+                }
+                // A request may work on a state that is a little older than that of the one before.
+                let newest = cluster.snapshot();
+                for snapshot in [&newest, &earlier, &newest] {
+                    for token in ["t1", "t2", "t3"] {
+                        if draw(&mut seed, 3) == 0 {
+                            continue;
+                        }
+                        let kept = rights(&access, snapshot, token);
+                        let anew = rights(&Access::new(true), snapshot, token);
+                        assert_eq!(kept, anew, "seed {first_seed}, step {step}, {token}");
+                    }
+                }
+                earlier = newest;
+            }
+        }
+    }
+
+    #[test]
+    fn policy_that_is_made_later_gives_its_rights() {
+        let (mut cluster, access) = (InState::new(), Access::new(true));
+        cluster.write_policy("a", READ);
+        cluster.create_token("t1", [&["a", "later"], &[]], None);
+        let read = Some([true, false, false, false]);
+        assert_eq!(rights(&access, &cluster.snapshot(), "t1"), read);
+        cluster.write_policy("unrelated", WRITE);
+        assert_eq!(rights(&access, &cluster.snapshot(), "t1"), read);
+        cluster.write_policy("later", WRITE);
+        let written = Some([true, true, false, false]);
+        assert_eq!(rights(&access, &cluster.snapshot(), "t1"), written);
+        cluster.delete_policy("later");
+        assert_eq!(rights(&access, &cluster.snapshot(), "t1"), read);
+    }
+
+    #[test]
+    fn known_caller_is_refused_once_its_token_expires_or_is_deleted() {
+        let (mut cluster, access) = (InState::new(), Access::new(true));
+        cluster.write_policy("a", READ);
+        let expiration = Some(UnixNanos(20));
+        cluster.create_token("t1", [&["a"], &[]], expiration);
+        let snapshot = cluster.snapshot();
+        let credential = Credential::Secret(secret("t1"));
+        let address = IpAddr::from([127, 0, 0, 1]);
+        let at = |now| {
+            let resolved = access.resolve(&snapshot, &credential, address, UnixNanos(now));
+            resolved.map(|_| ())
         };
-        self.policies.insert(version.clone(), Arc::clone(&policy));
-        Some(policy)
+        assert_eq!(at(10), Ok(()));
+        assert_eq!(at(19), Ok(()));
+        assert_eq!(at(20), Err(Rejected::Expired));
+        assert_eq!(at(19), Ok(()));
+        cluster.delete_token("t1");
+        let gone = asked(&access, &cluster.snapshot(), "t1");
+        assert_eq!(gone.err(), Some(Rejected::Unknown));
     }
-}
-
-/// The indexes that rights depend on: the token's own, those of all policies, those of all roles.
-fn indexes(snapshot: &Snapshot, accessor_id: &str) -> [u64; 3] {
-    use controlplane_state::Table;
-    let token = snapshot.acl_token(accessor_id);
-    [
-        token.map_or(0, |token| token.modify_index),
-        snapshot.table_index(&[Table::AclPolicies]),
-        snapshot.table_index(&[Table::AclRoles]),
-    ]
-}
-
-fn by_secret<'a>(snapshot: &'a Snapshot, digest: &Digest) -> Option<&'a Arc<AclToken>> {
-    snapshot.token_by_secret(digest)
-}
-
-/// The policies of a token: its own, and those of its roles.
-fn policies_of(snapshot: &Snapshot, token: &AclToken) -> Vec<String> {
-    let mut names = token.policies.clone();
-    for role in token.roles.iter().filter_map(|id| snapshot.acl_role(id)) {
-        names.extend(role.policies.iter().cloned());
-    }
-    names
 }

@@ -31,7 +31,8 @@ pub(super) async fn lone() -> Lone {
     let formed = newest.wait_for(|snapshot| snapshot.active_root_key().is_some());
     let formed = timeout(PATIENCE, formed).await.expect("in time");
     drop(formed.expect("the state is there"));
-    let (gateway, updates) = Gateway::new(server.cluster().clone(), &config);
+    let (gateway, updates) =
+        Gateway::new(server.cluster().clone(), &config, server.keyring().clone());
     Lone {
         server,
         gateway,

@@ -8,6 +8,7 @@
 //!   node <== second connection = calls     logs, files, exec, restarts: server to node, on demand
 //!                                liveness  who was heard, told to the leader
 //!                                detail    task events: kept in memory, never in the log
+//!        --- query streams ----> queries   identities to sign, public keys, variables
 //! ```
 //!
 //! A node's identity is its id together with its secret, checked by the replicated state when the
@@ -29,6 +30,7 @@ pub mod lateness;
 pub mod liveness;
 #[cfg(test)]
 mod lone;
+mod queries;
 mod reports;
 mod session;
 mod specs;
@@ -43,6 +45,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use controlplane_keyring::Keyring;
 use controlplane_leader::Reading;
 use controlplane_state::{Digest, SessionEpoch};
 use parking_lot::{Mutex, MutexGuard};
@@ -84,14 +87,20 @@ pub struct Gateway {
     twins: Mutex<twins::Twins>,
     specs: specs::SpecCache,
     watch_turns: Semaphore,
+    /// Signs identities.
+    keyring: Keyring,
+    /// The issuer that identities name.
+    issuer: Option<String>,
+    /// Questions for identities that are signed at a time.
+    signing_places: Semaphore,
     /// Connections to other servers that carry nothing but calls.
     relays: Pool,
     places: calls::Places,
 }
 
 impl Gateway {
-    /// A gateway to `cluster`, and the loop that its updates need.
-    pub fn new(cluster: Cluster, config: &Config) -> (Arc<Self>, CoalescerLoop) {
+    /// A gateway to `cluster` that signs with `keyring`, and the loop that its updates need.
+    pub fn new(cluster: Cluster, config: &Config, keyring: Keyring) -> (Arc<Self>, CoalescerLoop) {
         let (coalescer, updates) = Coalescer::new(cluster.clone(), config.merging);
         let join_token = config.node_join_token.as_ref().map(Secret::reveal);
         let relays = Pool::new(cluster.pool().endpoint().clone());
@@ -112,6 +121,9 @@ impl Gateway {
             twins: Mutex::default(),
             specs: specs::SpecCache::default(),
             watch_turns: Semaphore::new(watch::TURNS),
+            keyring,
+            issuer: None,
+            signing_places: Semaphore::new(queries::places()),
         });
         (gateway, updates)
     }
@@ -199,11 +211,13 @@ impl Gateway {
                 Box::pin(updates::serve(&self, send, recv, &connection)).await;
             }
             StreamKind::NodeWatch => Box::pin(watch::serve(&self, send, recv, &connection)).await,
+            StreamKind::NodeQuery => {
+                Box::pin(queries::serve(&self, send, recv, &connection)).await;
+            }
             StreamKind::Bulk => Box::pin(calls::attach(&self, send, recv, connection)).await,
             StreamKind::NodeSession
             | StreamKind::Raft
             | StreamKind::Forward
-            | StreamKind::NodeQuery
             | StreamKind::TaskApi
             | StreamKind::NodeCall => {
                 tracing::debug!(%kind, "stream refused: unknown kind for this role");

@@ -228,6 +228,11 @@ fn method(method: &Method) -> Option<protocol_api::Method> {
 
 /// The path's segments, split first and decoded then.
 pub(super) fn segments(path: &str) -> Result<Vec<String>, HttpError> {
+    // The path of a variable is all of it: `a/` is not `a`.
+    if let Some(variable) = path.strip_prefix("/v1/var/") {
+        let variable = decode(variable, Plus::IsPlus)?;
+        return Ok(vec!["v1".to_owned(), "var".to_owned(), variable]);
+    }
     let path = path.strip_prefix('/').unwrap_or(path);
     let path = path.strip_suffix('/').unwrap_or(path);
     if path.is_empty() {
@@ -255,6 +260,8 @@ mod tests {
         );
         assert_eq!(segments("/v1/job/a+b/")?, ["v1", "job", "a+b"]);
         assert!(segments("/")?.is_empty());
+        assert_eq!(segments("/v1/var/a%2Fb/c/")?, ["v1", "var", "a/b/c/"]);
+        assert_eq!(segments("/v1/var/")?, ["v1", "var", ""]);
         Ok(())
     }
 }

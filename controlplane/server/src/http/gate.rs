@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controlplane_state::{AclTokenKind, Command, Snapshot};
+use controlplane_state::{AclTokenKind, Command, Snapshot, VariableKey};
 use parking_lot::Mutex;
 use protocol_access::budget::Place;
 use protocol_access::need::{Need, Scope, Verdict};
@@ -389,6 +389,14 @@ impl Ask {
     /// 403.
     pub(super) fn settle_name(&self, name: &str) -> Result<(), HttpError> {
         self.settle_at(FoundPlace::of_name(name))
+    }
+
+    /// The same for a variable.
+    ///
+    /// # Errors
+    /// 403.
+    pub(super) fn settle_variable(&self, key: &VariableKey) -> Result<(), HttpError> {
+        self.settle_at(FoundPlace::of_variable(&key.namespace, &key.path))
     }
 
     fn settle_at(&self, place: FoundPlace) -> Result<(), HttpError> {

@@ -200,6 +200,9 @@ impl Requested<'_> {
     pub(super) fn place(&self, snapshot: &Snapshot) -> FoundPlace {
         let need = &self.endpoint.need;
         match need.scope() {
+            Some(Scope::Query) if matches!(need, Need::Variable(..)) => {
+                FoundPlace::of_variable(self.query.namespace(), self.value("path"))
+            }
             Some(Scope::Query) => FoundPlace::of_query(self.query.namespace()),
             Some(Scope::Path) => FoundPlace::of_name(self.value("name")),
             Some(Scope::Handler) => FoundPlace::of_handler(),

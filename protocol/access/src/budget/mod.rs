@@ -32,8 +32,8 @@ use self::gcra::FullAt;
 /// Callers whose buckets are kept.
 pub const KEYS_MAX: usize = 65_536;
 
-/// Callers that are forgotten when there is no room for another one.
-const FORGOTTEN_AT_ONCE: usize = KEYS_MAX / 8;
+/// The part of them that is forgotten when there is no room for another one.
+const FORGOTTEN_PART: usize = 8;
 
 /// A request that is over its budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,18 +97,32 @@ pub struct Left {
 }
 
 /// The budgets of all callers of a server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Budgets {
     limits: Limits,
+    keys_max: usize,
     buckets: BTreeMap<(Kind, Key), [FullAt; Class::ALL.len()]>,
     places: BTreeMap<(Kind, Key, Place), u32>,
 }
 
+impl Default for Budgets {
+    fn default() -> Self {
+        Self::new(Limits::default())
+    }
+}
+
 impl Budgets {
     pub fn new(limits: Limits) -> Self {
+        Self::with_keys_max(limits, KEYS_MAX)
+    }
+
+    /// Budgets of at most `keys_max` callers, at least 8: a part of all callers.
+    pub fn with_keys_max(limits: Limits, keys_max: usize) -> Self {
         Self {
             limits,
-            ..Self::default()
+            keys_max: keys_max.max(FORGOTTEN_PART),
+            buckets: BTreeMap::new(),
+            places: BTreeMap::new(),
         }
     }
 
@@ -219,21 +233,21 @@ impl Budgets {
         }
     }
 
-    /// Callers whose buckets are kept, at most [`KEYS_MAX`].
+    /// Callers whose buckets are kept, at most [`KEYS_MAX`] or as many as were asked for.
     pub fn callers(&self) -> usize {
         self.buckets.len()
     }
 
     /// Forgets callers whose buckets are full, and the next fullest ones up to an eighth.
     fn make_room(&mut self, now: Duration) {
-        if self.buckets.len() < KEYS_MAX {
+        if self.buckets.len() < self.keys_max {
             return;
         }
         let emptiest = |buckets: &[FullAt; Class::ALL.len()]| buckets.iter().copied().max();
         let mut order: Vec<_> = self.buckets.values().map(emptiest).collect();
-        let (_, last, _) = order.select_nth_unstable(FORGOTTEN_AT_ONCE - 1);
+        let mut room = self.keys_max / FORGOTTEN_PART;
+        let (_, last, _) = order.select_nth_unstable(room - 1);
         let last = *last;
-        let mut room = FORGOTTEN_AT_ONCE;
         self.buckets.retain(|_, buckets| {
             let emptiest = emptiest(buckets);
             let is_full = emptiest.is_none_or(|bucket| bucket.is_full(now));

@@ -114,6 +114,20 @@ impl VerifyingKey {
         (public.len() == 32).then_some(Self { kid, only, key })
     }
 
+    /// The Ed25519 key with this name: 32 bytes. It verifies EdDSA alone.
+    pub fn named_ed25519(kid: String, public: &[u8]) -> Option<Self> {
+        Self::ed25519(Some(kid), Some(SigningAlgorithm::EdDsa), public)
+    }
+
+    /// The RSA key with this name: a `RSAPublicKey` of PKCS#1 in DER. It verifies RS256 alone.
+    pub fn named_rsa(kid: String, public: &[u8]) -> Self {
+        Self {
+            kid: Some(kid),
+            only: Some(SigningAlgorithm::Rs256),
+            key: DecodingKey::from_rsa_der(public),
+        }
+    }
+
     /// The key's name in its set.
     pub fn kid(&self) -> Option<&str> {
         self.kid.as_deref()

@@ -11,12 +11,14 @@
 //! one. `none` and the HMAC algorithms do not exist here. `now` is an argument.
 
 mod algorithm;
+mod input;
 mod key;
 mod parse;
 mod rules;
 mod sign;
 
 pub use algorithm::SigningAlgorithm;
+pub use input::SigningInput;
 pub use key::{KeyError, VerifyingKey};
 pub use parse::{JWT_BYTES_MAX, JwtError, UnverifiedJwt};
 pub use rules::{ClaimError, ClaimRules};

@@ -224,6 +224,17 @@ fn flood_of_keys_is_bounded_and_forgets_the_fullest_first() {
     );
 }
 
+#[test]
+fn part_of_all_callers_is_bounded_by_its_own_number() {
+    let mut budgets = Budgets::with_keys_max(Limits::default(), 64);
+    for n in 0..1000_u32 {
+        let key = Key::address(IpAddr::from(n.to_be_bytes()));
+        let charged = budgets.charge(Kind::Anonymous, &key, Class::List, SECOND);
+        assert_eq!(charged, Ok(()));
+        assert!(budgets.callers() <= 64 && budgets.callers() > usize::from(n > 64) * 55);
+    }
+}
+
 /// A bucket as one explains it: it holds `burst` requests and is refilled evenly.
 struct Bucket {
     /// In parts: one request is `per` of them, a nanosecond brings `requests`.

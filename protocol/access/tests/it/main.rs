@@ -5,6 +5,7 @@ mod capabilities;
 mod corpus;
 mod errors;
 mod hostile;
+mod identity;
 mod login;
 mod rights;
 

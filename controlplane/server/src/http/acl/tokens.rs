@@ -125,6 +125,11 @@ async fn create(ask: &Ask) -> Answered {
     if snapshot.acl_token(&request.accessor_id).is_some() && request.secret_id.is_empty() {
         return change(ask, &snapshot, request).await;
     }
+    make(ask, &snapshot, request).await
+}
+
+/// Makes a token.
+async fn make(ask: &Ask, snapshot: &Snapshot, request: TokenRequest) -> Answered {
     let kind = kind(&request.kind)?;
     let (accessor_id, secret) = identity(&request, kind)?;
     let expiration_time = request.expiration_time;
@@ -142,7 +147,7 @@ async fn create(ask: &Ask) -> Answered {
         name: request.name,
         kind,
         policies: request.policies,
-        roles: role_ids(&snapshot, request.roles)?,
+        roles: role_ids(snapshot, request.roles)?,
         global: request.global.unwrap_or(false),
         expiration: expiration_time,
         ttl,
@@ -242,6 +247,10 @@ async fn update(ask: &Ask) -> Answered {
         ));
     }
     let snapshot = ask.consistent().await?;
+    // As in Nomad, a body with the secret of a token that is not there is an upload.
+    if snapshot.acl_token(accessor_id).is_none() && !request.secret_id.is_empty() {
+        return make(ask, &snapshot, request).await;
+    }
     change(ask, &snapshot, request).await
 }
 

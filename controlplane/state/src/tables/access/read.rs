@@ -3,6 +3,8 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use imbl::OrdMap;
+use imbl::ordmap::DiffItem;
 use protocol_model::{JobKey, UnixNanos};
 use uuid::Uuid;
 
@@ -71,8 +73,29 @@ impl Tables {
     }
 }
 
+/// The policies of one state, kept to be compared with those of a later one. They share memory with
+/// the state's own, and keep no other table.
+#[derive(Clone, Debug, Default)]
+pub struct KeptPolicies(OrdMap<String, Arc<AclPolicy>>);
+
+impl KeptPolicies {
+    /// The names of the policies that were written, made or deleted from these to `later`, by name.
+    /// It takes time for the differences, not for all policies.
+    pub fn changed_names<'a>(&'a self, later: &'a Self) -> impl Iterator<Item = &'a str> + 'a {
+        self.0.diff(&later.0).map(|difference| match difference {
+            DiffItem::Add(name, _) | DiffItem::Remove(name, _) => name.as_str(),
+            DiffItem::Update { new: (name, _), .. } => name.as_str(),
+        })
+    }
+}
+
 /// Policies and roles.
 impl Tables {
+    /// All policies, to be compared with those of another state.
+    pub fn kept_policies(&self) -> KeptPolicies {
+        KeptPolicies(self.access.policies.clone())
+    }
+
     /// All policies, by name.
     pub fn acl_policies(&self) -> impl Iterator<Item = &Arc<AclPolicy>> + '_ {
         self.access.policies.values()
