@@ -231,7 +231,7 @@ pub(super) async fn resolve(
         access.resolve(snapshot, credential, address, api.cluster.wall_clock())
     };
     let snapshot = api.cluster.snapshot();
-    let (Err(Rejected::Unknown), Credential::Secret(digest)) = (on(&snapshot), credential) else {
+    let (Err(Rejected::Unknown), Some(digest)) = (on(&snapshot), credential.digest()) else {
         return on(&snapshot).map_err(Unresolved::Rejected);
     };
     let (look, now) = (access.second_look(), Instant::now());
