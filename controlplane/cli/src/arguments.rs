@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     acl, alloc, cluster, deployment, eval, job, login, namespace, node, operator, scaling, status,
-    tls,
+    tls, var,
 };
 use crate::failure::{Exit, Failure};
 use crate::session::{GlobalFlags, Session};
@@ -43,6 +43,9 @@ pub(crate) enum Command {
     /// Namespaces
     #[command(subcommand)]
     Namespace(namespace::NamespaceCommand),
+    /// Variables: secrets and settings of tasks
+    #[command(subcommand)]
+    Var(var::VarCommand),
     /// Servers
     #[command(subcommand)]
     Server(cluster::ServerCommand),
@@ -79,6 +82,7 @@ impl Command {
             Self::Deployment(command) => command.run(session).await,
             Self::Scaling(command) => command.run(session).await,
             Self::Namespace(command) => command.run(session).await,
+            Self::Var(command) => command.run(session).await,
             Self::Server(command) => command.run(session).await,
             Self::Operator(command) => command.run(session).await,
             Self::Acl(command) => command.run(session).await,

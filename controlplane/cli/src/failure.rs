@@ -53,6 +53,9 @@ pub(crate) enum Failure {
     /// A namespace's file with mistakes, all of them.
     #[error("the namespace file cannot be read:\n\n{0}")]
     NamespaceFile(protocol_jobspec::Diagnostics),
+    /// A variable specification with mistakes, all of them.
+    #[error("the variable specification cannot be read:\n\n{0}")]
+    VariableFile(protocol_jobspec::Diagnostics),
     /// A policy's file with mistakes, all of them.
     #[error("the policy file cannot be read:\n\n{0}")]
     PolicyFile(String),

@@ -4,6 +4,7 @@ use protocol_api::allocations::ListAllocations;
 use protocol_api::deployments::ListDeployments;
 use protocol_api::evaluations::ListEvaluations;
 use protocol_api::jobs::{JobListStub, ListJobs};
+use protocol_api::keyring::ListRootKeys;
 use protocol_api::nodes::ListNodes;
 use protocol_client::{Client, Query};
 
@@ -21,6 +22,7 @@ pub(crate) enum Kind {
     Evaluation,
     Deployment,
     Node,
+    RootKey,
 }
 
 impl Kind {
@@ -30,6 +32,7 @@ impl Kind {
             Self::Evaluation => "evaluation",
             Self::Deployment => "deployment",
             Self::Node => "node",
+            Self::RootKey => "root key",
         }
     }
 
@@ -55,6 +58,10 @@ impl Kind {
                 all.into_iter()
                     .map(|it| unnamed(it.id.to_string()))
                     .collect()
+            }
+            Self::RootKey => {
+                let all = client.call(&ListRootKeys, &Query::new()).await?.value;
+                all.into_iter().map(|it| (it.key_id, it.state)).collect()
             }
             Self::Node => {
                 let all = client.call(&ListNodes, query).await?.value;

@@ -1,7 +1,7 @@
 //! The files of a server's KEKs: a directory with one file per key, `<KEK id>.kek`. So the KEK of
 //! a restored snapshot lies beside the server's own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -76,6 +76,15 @@ pub enum KekFileError {
         /// The KEK in it.
         found: KekId,
     },
+    /// The service manager hands over no credentials.
+    #[error(
+        "$CREDENTIALS_DIRECTORY is not set: run the server as a systemd service with \
+         `LoadCredential={name}:FILE` or `LoadCredentialEncrypted={name}:FILE`"
+    )]
+    NoCredentials {
+        /// The one that is wanted.
+        name: String,
+    },
     /// There are too many.
     #[error(
         "{} holds more than {KEK_FILES_MAX} KEK files: move those that are not needed",
@@ -93,6 +102,10 @@ pub enum KekFileError {
 pub struct LoadedKeks {
     /// The KEKs.
     pub keks: Vec<Kek>,
+    /// Those of them that the host hands over: they are in no file, and no other server gets them.
+    pub provided: BTreeSet<KekId>,
+    /// The KEK that every root key is to be wrapped with; `None` where any may.
+    pub wanted: Option<KekId>,
     /// The files that cannot be used, and why.
     pub unusable: Vec<KekFileError>,
 }
@@ -282,7 +295,7 @@ impl KekStore for MemoryKeks {
     fn load(&self) -> Result<LoadedKeks, KekFileError> {
         Ok(LoadedKeks {
             keks: self.keks.lock().values().cloned().collect(),
-            unusable: Vec::new(),
+            ..LoadedKeks::default()
         })
     }
 
@@ -297,7 +310,7 @@ fn sync_directory(path: &Path) -> Result<(), KekFileError> {
     synced.map_err(|source| io_error("sync", path, source))
 }
 
-fn io_error(what: &'static str, path: &Path, source: io::Error) -> KekFileError {
+pub(crate) fn io_error(what: &'static str, path: &Path, source: io::Error) -> KekFileError {
     KekFileError::Io {
         what,
         path: path.to_owned(),

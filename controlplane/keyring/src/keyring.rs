@@ -8,13 +8,14 @@ use std::sync::Arc;
 use aws_lc_rs::aead::{AES_256_GCM, Aad};
 use controlplane_state::{Sealed, Snapshot};
 use parking_lot::RwLock;
+use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use crate::error::KeyringError;
 use crate::kek::{Kek, KekId};
 use crate::purpose::Purpose;
 use crate::root_key::RootKey;
-use crate::sealed::{Nonce, SEAL_BYTES_MAX};
+use crate::sealed::{Nonce, SEAL_BYTES_MAX, fresh_nonce};
 use crate::wrapped::WrappedRootKey;
 
 /// The root keys of the state, as one entry of the log left them.
@@ -108,12 +109,24 @@ impl Keyring {
         bytes: &[u8],
         nonce: Nonce,
     ) -> Result<Sealed, KeyringError> {
+        self.seal_at(purpose, |_| aad.to_vec(), bytes, nonce)
+    }
+
+    /// The same where `aad` depends on the root key.
+    pub(crate) fn seal_at(
+        &self,
+        purpose: Purpose,
+        aad: impl FnOnce(Uuid) -> Vec<u8>,
+        bytes: &[u8],
+        nonce: Nonce,
+    ) -> Result<Sealed, KeyringError> {
         if bytes.len() > SEAL_BYTES_MAX {
             return Err(KeyringError::TooLarge { bytes: bytes.len() });
         }
         let active = self.inner.read().active;
         let id = active.ok_or(KeyringError::NoRootKey)?;
-        let key = self.root_key(id)?;
+        let (key, uuid) = self.root_key_and_id(id)?;
+        let aad = aad(uuid);
         // Sealed in place, so that the allocation that held the clear bytes is the result.
         let mut sealed = Vec::with_capacity(bytes.len() + AES_256_GCM.tag_len());
         sealed.extend_from_slice(bytes);
@@ -137,12 +150,23 @@ impl Keyring {
         aad: &[u8],
         sealed: &Sealed,
     ) -> Result<Zeroizing<Vec<u8>>, KeyringError> {
+        self.open_at(purpose, |_| aad.to_vec(), sealed)
+    }
+
+    /// The same where `aad` depends on the root key.
+    pub(crate) fn open_at(
+        &self,
+        purpose: Purpose,
+        aad: impl FnOnce(Uuid) -> Vec<u8>,
+        sealed: &Sealed,
+    ) -> Result<Zeroizing<Vec<u8>>, KeyringError> {
         let Sealed {
             key: id,
             nonce,
             bytes,
         } = sealed;
-        let key = self.root_key(*id)?;
+        let (key, uuid) = self.root_key_and_id(*id)?;
+        let aad = aad(uuid);
         let mut opened = Zeroizing::new(bytes.clone());
         let length = key
             .sealing(purpose)
@@ -183,6 +207,20 @@ impl Keyring {
         Some((slot.wrapped.number, slot.wrapped.kek))
     }
 
+    /// A root key wrapped with another KEK: the one that wraps it now, and
+    /// [`WrappedRootKey::bytes`].
+    ///
+    /// # Errors
+    /// Where it is not known, or not unwrapped.
+    pub fn rewrapped(&self, number: u32, kek: &Kek) -> Result<(KekId, Vec<u8>), KeyringError> {
+        let key = self.root_key(number)?;
+        let inner = self.inner.read();
+        let slot = inner.keys.get(&number);
+        let slot = slot.ok_or(KeyringError::UnknownKey { key: number })?;
+        let wrapped = key.wrap(slot.wrapped.id, kek, fresh_nonce());
+        Ok((slot.wrapped.kek, wrapped))
+    }
+
     /// The KEKs that root keys of the state need and this server lacks.
     pub fn missing_keks(&self) -> BTreeSet<KekId> {
         let inner = self.inner.read();
@@ -200,16 +238,20 @@ impl Keyring {
         self.inner.read().keks.get(&id).cloned()
     }
 
-    pub(crate) fn id_of(&self, number: u32) -> Option<uuid::Uuid> {
+    pub(crate) fn id_of(&self, number: u32) -> Option<Uuid> {
         let inner = self.inner.read();
         inner.keys.get(&number).map(|slot| slot.wrapped.id)
     }
 
-    pub(crate) fn root_key(&self, id: u32) -> Result<Arc<RootKey>, KeyringError> {
+    pub(crate) fn root_key(&self, number: u32) -> Result<Arc<RootKey>, KeyringError> {
+        self.root_key_and_id(number).map(|(key, _)| key)
+    }
+
+    fn root_key_and_id(&self, number: u32) -> Result<(Arc<RootKey>, Uuid), KeyringError> {
         let inner = self.inner.read();
-        let slot = inner.keys.get(&id);
-        let slot = slot.ok_or(KeyringError::UnknownKey { key: id })?;
-        slot.opened.clone()
+        let slot = inner.keys.get(&number);
+        let slot = slot.ok_or(KeyringError::UnknownKey { key: number })?;
+        Ok((slot.opened.clone()?, slot.wrapped.id))
     }
 }
 

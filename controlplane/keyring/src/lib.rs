@@ -4,13 +4,13 @@
 //!  KEK (a file per key, outside log and snapshots)      32 bytes, id = first 8 of SHA-256(KEK)
 //!    wraps   AES-256-GCM, aad = "drover-root-key/1" | root key id | KEK id
 //!  root key: seed of 32 bytes and an RSA-2048 key       in the log and in checkpoints, wrapped
-//!    HKDF-SHA256(seed, purpose)  "tokens/1" "logins/1" "methods/1"  -> AES-256-GCM
+//!    HKDF-SHA256(seed, purpose)  "tokens/1" "logins/1" "methods/1" "variables/1"  -> AES-256-GCM
 //!                                "ed25519/1"                        -> seed of the signing key
 //! ```
 //!
 //! Entry points: [`Keyring`] (shared by all handlers: [`Keyring::seal`], [`Keyring::open`],
-//! [`Keyring::sign`]),
-//! [`RootKey`] (made by a leader, wrapped for the log), [`FileKeks`] (the files of one server).
+//! [`Keyring::sign`]), [`RootKey`] (made by a leader, wrapped for the log), [`FileKeks`] (the files
+//! of one server), [`HostKeks`] (these, and KEKs that the host hands over).
 //!
 //! Inputs: KEKs from the disk or from another server, wrapped root keys from the state, nonces from
 //! [`fresh_nonce`]. Outputs: sealed bytes, opened bytes, errors whose texts name the missing KEK.
@@ -28,6 +28,8 @@ mod purpose;
 mod root_key;
 mod sealed;
 mod sign;
+mod sources;
+mod variables;
 mod wrapped;
 
 pub use controlplane_state::Sealed;
@@ -43,4 +45,5 @@ pub use sealed::{
     Nonce, SEAL_BYTES_MAX, SealedError, fresh_nonce, sealed_from_bytes, sealed_to_bytes,
 };
 pub use sign::TokenSigner;
+pub use sources::{HostKeks, KekSource, WrappingKek};
 pub use wrapped::WrappedRootKey;

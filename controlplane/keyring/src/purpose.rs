@@ -10,11 +10,13 @@ pub enum Purpose {
     Logins,
     /// Secrets in the configuration of auth methods.
     Methods,
+    /// Items of variables.
+    Variables,
 }
 
 impl Purpose {
     /// Every purpose.
-    pub const ALL: [Self; 3] = [Self::Tokens, Self::Logins, Self::Methods];
+    pub const ALL: [Self; 4] = [Self::Tokens, Self::Logins, Self::Methods, Self::Variables];
 
     /// The text that its key is derived with, version included. Fixed forever.
     pub const fn label(self) -> &'static str {
@@ -22,6 +24,7 @@ impl Purpose {
             Self::Tokens => "tokens/1",
             Self::Logins => "logins/1",
             Self::Methods => "methods/1",
+            Self::Variables => "variables/1",
         }
     }
 }

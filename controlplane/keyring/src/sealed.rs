@@ -2,7 +2,7 @@
 
 use aws_lc_rs::aead::NONCE_LEN;
 use aws_lc_rs::rand;
-use controlplane_state::{SEALED_BYTES_MAX, Sealed};
+use controlplane_state::{SEALED_BYTES_MAX, Sealed, VARIABLE_SEALED_BYTES_MAX};
 
 /// A nonce of AES-256-GCM. Two values under one key must never share one, so the proposer of a
 /// command takes a [`fresh_nonce`] for each.
@@ -10,8 +10,9 @@ pub type Nonce = [u8; NONCE_LEN];
 
 /// The length of a tag of AES-256-GCM.
 const TAG_BYTES: usize = 16;
-/// The largest value that is sealed, bytes: with its tag it is the state's largest sealed value.
-pub const SEAL_BYTES_MAX: usize = SEALED_BYTES_MAX - TAG_BYTES;
+/// The largest value that is sealed, bytes: with its tag it is the state's largest sealed value,
+/// that of a variable.
+pub const SEAL_BYTES_MAX: usize = VARIABLE_SEALED_BYTES_MAX - TAG_BYTES;
 
 /// A new random nonce.
 ///

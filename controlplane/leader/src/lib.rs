@@ -22,6 +22,7 @@
 //! - [`failed::failed`]: the end of one that fails, for the API too.
 //! - [`drain::Drains`]: which allocations leave draining nodes next, and when a drain is over.
 //! - [`expiries::Expiries`]: which access tokens and one-time tokens are removed.
+//! - [`keys`]: which root key is made, activated, emptied or removed next.
 //! - [`tenure::Tenure`]: for how long nodes have had a leader to come back to.
 //! - [`gc::collect`]: what is over for long enough to be forgotten.
 //!
@@ -39,6 +40,7 @@ pub mod failed;
 pub mod false_positives;
 pub mod gc;
 pub mod in_flight;
+pub mod keys;
 mod leader;
 pub mod liveness;
 pub mod owed_syncs;

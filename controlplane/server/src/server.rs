@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use controlplane_keyring::{FileKeks, KekStore, Keyring};
+use controlplane_keyring::{FileKeks, HostKeks, KekStore, Keyring};
 use controlplane_leader::gc::GcThresholds;
 use controlplane_raft::{Disk, HostDisk, Raft, RaftConfig, ServerInfo};
 use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Pool};
@@ -92,7 +92,11 @@ impl Server {
             endpoint: bind(&config, &identity)?,
             identity,
             disk: Arc::new(HostDisk),
-            keks: Arc::new(FileKeks::new(config.kek_dir.clone())),
+            keks: Arc::new(HostKeks::new(
+                FileKeks::new(config.kek_dir.clone()),
+                config.kek_sources.clone(),
+                config.wrapping_kek.clone(),
+            )),
             clock: Arc::new(HostClock),
             schedulers: Schedulers::Threads(config.schedulers),
             planted: None,
@@ -300,6 +304,8 @@ fn begin(
     loops.spawn("the leader's loop", leading);
     let keyring = keyring::run(keks.clone(), cluster.clone());
     loops.spawn("the keyring", keyring);
+    let rotation = keyring::rotation::run(keks.clone(), cluster.clone(), config.root_keys);
+    loops.spawn("the life of root keys", rotation);
     belong(loops, cluster, config);
     stats
 }

@@ -41,6 +41,7 @@ mod snapshot;
 mod state;
 mod tables;
 mod usage;
+mod variable;
 pub mod watch;
 
 pub use access::*;
@@ -64,5 +65,6 @@ pub use restore::{
 };
 pub use snapshot::Snapshot;
 pub use state::State;
-pub use tables::{Children, EvalSlot, KeptPolicies, Table, Tables};
+pub use tables::{Children, EvalSlot, KeptPolicies, Table, Tables, VariableTally};
 pub use usage::{Capacity, FixedCapacity, MAX_DYNAMIC_PORT, MIN_DYNAMIC_PORT, Usage};
+pub use variable::*;

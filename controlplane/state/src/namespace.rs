@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::applied::JobDenied;
 use crate::node_pool::POOL_DEFAULT;
+use crate::variable::VARIABLES_BYTES_MAX_DEFAULT;
 
 /// The longest name of a namespace, in bytes.
 pub const NAMESPACE_NAME_LEN_MAX: usize = 128;
@@ -31,7 +32,7 @@ pub struct Namespace {
     /// the pool `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_pool_configuration: Option<NamespaceNodePools>,
-    /// How many sealed bytes its variables may take; 0 = the default. Nothing reads it yet.
+    /// How many sealed bytes its variables may take; 0 = the default.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub variables_bytes_max: u64,
     /// The log index that made it.
@@ -113,6 +114,14 @@ impl Namespace {
     pub fn default_pool(&self) -> &str {
         let pools = self.node_pool_configuration.as_ref();
         pools.map_or(POOL_DEFAULT, NamespaceNodePools::default_pool)
+    }
+
+    /// How many sealed bytes its variables may take.
+    pub fn variables_bytes_limit(&self) -> u64 {
+        match self.variables_bytes_max {
+            0 => VARIABLES_BYTES_MAX_DEFAULT,
+            max => max,
+        }
     }
 
     /// Whether a field is set that servers of command level 2 drop.

@@ -127,6 +127,11 @@ impl Tables {
         self.specs.get(&hash).map(|record| &record.job)
     }
 
+    /// The specifications that jobs, their versions and allocations refer to.
+    pub fn specs(&self) -> impl Iterator<Item = &Arc<Job>> + '_ {
+        self.specs.values().map(|record| &record.job)
+    }
+
     /// The group of the job version that an allocation runs.
     pub fn group_of_alloc(&self, alloc: &Allocation) -> Option<&TaskGroup> {
         self.spec(alloc.spec)?.task_group(&alloc.task_group)
@@ -266,6 +271,12 @@ impl Tables {
             let key = signed_live(record)?;
             (key != number).then_some((*id, key))
         })
+    }
+
+    /// The numbers of the root keys that sign identities of allocations that are not over for their
+    /// client; 0 stands for those without a key. A number may be that of a key that was removed.
+    pub fn keys_of_live_allocs(&self) -> impl Iterator<Item = u32> + '_ {
+        self.live_by_key.keys().copied()
     }
 
     /// Whether placements are stamped with the root key that signs their identities.

@@ -157,6 +157,8 @@ fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
         Command::DeploymentAllocHealth(command) => draft.deployment_alloc_health(*command),
         Command::AclBootstrap { token, reset_index } => draft.acl_bootstrap(token, reset_index),
         Command::Access(command) => draft.access(command),
+        Command::VariableApply(command) => draft.variable_apply(*command),
+        Command::VariableLocksExpire(command) => draft.variable_locks_expire(command),
         Command::NamespaceUpsert { namespace } => draft.namespace_upsert(namespace),
         Command::NamespaceDelete { name, rule } => draft.namespace_delete(&name, rule),
         Command::NodePoolUpsert { pool } => draft.node_pool_upsert(pool),

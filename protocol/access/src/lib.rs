@@ -14,6 +14,7 @@
 //! - [`budget`]: how many requests a caller may make, and how many places it may occupy.
 //! - [`method`]: auth methods: which are stored, their secrets, the names of their tokens.
 //! - [`jwt`], [`jwks`]: signed tokens and the keys that verify them.
+//! - [`published_keys`]: the key set of this cluster's own keys.
 //! - [`identity`]: what a signed workload identity says of its task.
 //! - [`published_keys`]: the key set of this cluster's own keys.
 //! - [`claims`], [`binding`]: what a login says about its user, and the rights that follow.

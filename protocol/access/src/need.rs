@@ -9,7 +9,9 @@
 use std::fmt;
 
 use crate::acl::Acl;
-use crate::capability::{Level, NamespaceCapability, NodePoolCapability, OperatorCapability};
+use crate::capability::{
+    Level, NamespaceCapability, NodePoolCapability, OperatorCapability, VariableCapability,
+};
 use crate::requirement::Requirement;
 
 /// Sets of capabilities in one namespace: all of one set are enough.
@@ -35,6 +37,8 @@ pub enum Need {
     SomeOfNamespace,
     /// A capability on a node pool.
     NodePool(Scope, NodePoolCapability),
+    /// A capability on the variable that the path's `path` names.
+    Variable(Scope, VariableCapability),
     /// A level on nodes.
     Node(Level),
     /// A level on agents.
@@ -90,7 +94,7 @@ pub enum Area<'a> {
 pub struct Place<'a> {
     /// Its namespace.
     pub area: Area<'a>,
-    /// The path's `name`: a namespace, or a node pool. `None` where only the handler finds it.
+    /// The path's `name`: a namespace, or a node pool; the path of a variable. `None` where only the handler finds it.
     pub name: Option<&'a str>,
 }
 
@@ -120,7 +124,9 @@ impl Need {
     /// The place that names the namespace of the object.
     pub fn scope(&self) -> Option<Scope> {
         match self {
-            Self::Namespace(scope, _) | Self::NodePool(scope, _) => Some(*scope),
+            Self::Namespace(scope, _) | Self::NodePool(scope, _) | Self::Variable(scope, _) => {
+                Some(*scope)
+            }
             Self::All(needs) | Self::Any(needs) => needs.iter().find_map(Self::scope),
             _ => None,
         }
@@ -141,6 +147,12 @@ impl Need {
             Self::NodePool(_, capability) => match place.name {
                 Some(name) => Verdict::of(acl.node_pool(name, *capability)),
                 None => Verdict::of(acl.in_some_node_pool(*capability)),
+            },
+            Self::Variable(_, capability) => match (place.area, place.name) {
+                (Area::One(namespace), Some(path)) => {
+                    Verdict::of(acl.variable(namespace, path, *capability))
+                }
+                _ => Verdict::of(acl.in_some_variable(*capability)),
             },
             Self::Node(level) => Verdict::of(acl.node(*level)),
             Self::Agent(level) => Verdict::of(acl.agent(*level)),
@@ -175,6 +187,14 @@ impl Need {
                     capability: *capability,
                 }],
                 None => vec![Requirement::Management],
+            },
+            Self::Variable(_, capability) => match (place.area, place.name) {
+                (Area::One(namespace), Some(path)) => vec![Requirement::Variable {
+                    namespace: namespace.to_owned(),
+                    path: path.to_owned(),
+                    capability: *capability,
+                }],
+                _ => vec![Requirement::Management],
             },
             Self::Node(level) => vec![Requirement::Node(*level)],
             Self::Agent(level) => vec![Requirement::Agent(*level)],
@@ -243,6 +263,7 @@ impl fmt::Display for Need {
             }
             Self::SomeOfNamespace => f.write_str("any capability in the namespace"),
             Self::NodePool(_, capability) => write!(f, "node_pool {capability}"),
+            Self::Variable(_, capability) => write!(f, "variables {capability}"),
             Self::Node(level) => write!(f, "node {}", level.name()),
             Self::Agent(level) => write!(f, "agent {}", level.name()),
             Self::OperatorLevel(level) => write!(f, "operator {}", level.name()),

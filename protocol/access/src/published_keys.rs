@@ -9,8 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-/// The end of the `kid` of a root key's RSA half.
-pub const RSA_KID_SUFFIX: &str = ".rsa";
+use crate::identity::RSA_KID_SUFFIX;
 
 /// DER (X.690): the tags of `RSAPublicKey ::= SEQUENCE { INTEGER, INTEGER }`.
 const SEQUENCE: u8 = 0x30;

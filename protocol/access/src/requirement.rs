@@ -1,7 +1,9 @@
 //! Rights at a known place: servers exchange them, so that the leader judges a write again.
 
 use crate::acl::Acl;
-use crate::capability::{Level, NamespaceCapability, NodePoolCapability, OperatorCapability};
+use crate::capability::{
+    Level, NamespaceCapability, NodePoolCapability, OperatorCapability, VariableCapability,
+};
 
 /// A right that a write needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,6 +23,15 @@ pub enum Requirement {
         node_pool: String,
         /// The capability.
         capability: NodePoolCapability,
+    },
+    /// A capability on a variable.
+    Variable {
+        /// Its namespace.
+        namespace: String,
+        /// Its path.
+        path: String,
+        /// The capability.
+        capability: VariableCapability,
     },
     /// A level on nodes.
     Node(Level),
@@ -45,6 +56,11 @@ impl Requirement {
                 node_pool,
                 capability,
             } => acl.node_pool(node_pool, *capability),
+            Self::Variable {
+                namespace,
+                path,
+                capability,
+            } => acl.variable(namespace, path, *capability),
             Self::Node(level) => acl.node(*level),
             Self::Agent(level) => acl.agent(*level),
             Self::OperatorLevel(level) => acl.operator_level(*level),

@@ -3,7 +3,6 @@
 use crate::endpoint::Endpoint;
 
 const EVENTS: &str = "not part of this release: the event stream";
-const VARIABLES: &str = "not part of this release: variables";
 const SERVICES: &str = "not part of this release: service discovery";
 const VOLUMES: &str = "not part of this release: volumes";
 const THIS: &str = "this is not part of this release";
@@ -25,8 +24,6 @@ pub(crate) const ALL: &[Endpoint] = &[
     ),
     Endpoint::absent("PauseAllocation", "/v1/client/allocation/{id}/pause", THIS),
     Endpoint::absent("EventStream", "/v1/event/stream", EVENTS),
-    Endpoint::absent("ListVariables", "/v1/vars", VARIABLES),
-    Endpoint::absent("Variable", "/v1/var/{path...}", VARIABLES),
     Endpoint::absent("ListServices", "/v1/services", SERVICES),
     Endpoint::absent("Service", "/v1/service/{rest...}", SERVICES),
     Endpoint::absent("ListVolumes", "/v1/volumes", VOLUMES),
@@ -35,6 +32,5 @@ pub(crate) const ALL: &[Endpoint] = &[
     Endpoint::absent("Plugin", "/v1/plugin/{rest...}", VOLUMES),
     Endpoint::absent("SteerAgent", "/v1/agent/{rest...}", AGENT),
     Endpoint::absent("Autopilot", "/v1/operator/autopilot/{rest*}", OPERATOR),
-    Endpoint::absent("Keyring", "/v1/operator/keyring/{rest*}", OPERATOR),
     Endpoint::absent("License", "/v1/operator/license", OPERATOR),
 ];

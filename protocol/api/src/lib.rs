@@ -32,12 +32,14 @@ pub mod client;
 pub mod deployments;
 pub mod evaluations;
 pub mod jobs;
+pub mod keyring;
 pub mod namespaces;
 pub mod node_pools;
 pub mod nodes;
 pub mod operator;
 pub mod scaling;
 pub mod search;
+pub mod variables;
 
 pub use document::{openapi, table};
 pub use endpoint::{Body, Endpoint, Kind, Method, Parameter, ReadBody, Source, Support};
@@ -57,10 +59,12 @@ const DECLARED: &[&[Endpoint]] = &[
     nodes::ALL,
     node_pools::ALL,
     namespaces::ALL,
+    variables::ALL,
     scaling::ALL,
     search::ALL,
     agent::ALL,
     operator::ALL,
+    keyring::ALL,
     acl::ALL,
     absent::ALL,
 ];

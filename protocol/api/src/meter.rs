@@ -57,11 +57,11 @@ impl Endpoint {
         self.need != Need::Public || tells.contains(&self.path)
     }
 
-    /// Whether a request by `method` is written into the audit log: changes of access control,
-    /// logins, and snapshots, which hold everything.
+    /// Whether a request by `method` is written into the audit log: changes of access control, of
+    /// root keys and of variables, logins, and snapshots, which hold everything.
     pub fn is_audited(&self, method: Method) -> bool {
         match self.room() {
-            "acl" => self.class(method) == Class::Write,
+            "acl" | "keyring" | "variables" => self.class(method) == Class::Write,
             _ => self.path == "/v1/operator/snapshot",
         }
     }
@@ -101,7 +101,7 @@ impl Endpoint {
             ("node", "pools" | "pool") => "node_pool",
             ("nodes" | "node", _) => "node",
             ("namespaces" | "namespace", _) => "namespace",
-            ("operator", "keyring") => "keyring",
+            ("operator", "keyring") | ("jwks.json" | "openid-configuration", _) => "keyring",
             ("vars" | "var", _) => "variables",
             ("services" | "service", _) => "service_registration",
             ("volumes" | "volume" | "plugins" | "plugin", _) => "csi_volume",
@@ -137,6 +137,7 @@ mod tests {
         for (name, expected) in [
             ("AgentHealth", Charge::Nothing),
             ("Leader", Charge::Nothing),
+            ("ReadJwks", Charge::Nothing),
             ("Login", Charge::Login),
             ("StartOidcLogin", Charge::Login),
             ("CompleteOidcLogin", Charge::Login),
@@ -164,6 +165,8 @@ mod tests {
             "Login",
             "OpenApi",
             "Peers",
+            "ReadDiscovery",
+            "ReadJwks",
             "Regions",
             "StartOidcLogin",
         ];
@@ -174,10 +177,17 @@ mod tests {
     fn changes_of_access_and_snapshots_are_audited() {
         for (name, method, expected) in [
             ("UpdatePolicy", Method::Put, true),
+            ("WriteVariable", Method::Put, true),
+            ("DeleteVariable", Method::Delete, true),
+            ("ReadVariable", Method::Get, false),
             ("DeleteToken", Method::Delete, true),
             ("Login", Method::Put, true),
             ("SaveSnapshot", Method::Get, true),
             ("RestoreSnapshot", Method::Put, true),
+            ("RotateRootKey", Method::Put, true),
+            ("RemoveRootKey", Method::Delete, true),
+            ("ListRootKeys", Method::Get, false),
+            ("ReadJwks", Method::Get, false),
             ("ReadPolicy", Method::Get, false),
             ("ReadWhoAmI", Method::Get, false),
             ("RegisterJob", Method::Put, false),
@@ -201,6 +211,7 @@ mod tests {
             ("SaveSnapshot", Method::Get, "operator.read"),
             ("ListTokens", Method::Get, "acl.list"),
             ("AgentSelf", Method::Get, "agent.read"),
+            ("ReadJwks", Method::Get, "keyring.read"),
         ] {
             assert_eq!(meter(name, method), expected, "{name}");
         }

@@ -2,7 +2,9 @@
 
 use protocol_access::Level::{Read, Write};
 use protocol_access::need::{Need, Scope};
-use protocol_access::{NamespaceCapability as N, NodePoolCapability, OperatorCapability};
+use protocol_access::{
+    NamespaceCapability as N, NodePoolCapability, OperatorCapability, VariableCapability,
+};
 
 pub(crate) const PUBLIC: Need = Need::Public;
 pub(crate) const NOTHING: Need = Need::Nothing;
@@ -60,13 +62,21 @@ pub(crate) const AGENT_READ: Need = Need::Agent(Read);
 pub(crate) const OPERATOR_READ: Need = Need::OperatorLevel(Read);
 pub(crate) const OPERATOR_WRITE: Need = Need::OperatorLevel(Write);
 pub(crate) const SNAPSHOT_SAVE: Need = Need::Operator(OperatorCapability::SnapshotSave);
+pub(crate) const KEYRING_READ: Need = Need::Operator(OperatorCapability::KeyringRead);
+pub(crate) const KEYRING_ROTATE: Need = Need::Operator(OperatorCapability::KeyringRotate);
+pub(crate) const KEYRING_DELETE: Need = Need::Operator(OperatorCapability::KeyringDelete);
 pub(crate) const READ_POOL: Need = Need::NodePool(Scope::Path, NodePoolCapability::Read);
 pub(crate) const WRITE_POOL: Need = Need::NodePool(Scope::Path, NodePoolCapability::Write);
 pub(crate) const WRITE_SOME_POOL: Need = Need::NodePool(Scope::Handler, NodePoolCapability::Write);
 pub(crate) const DELETE_POOL: Need = Need::NodePool(Scope::Path, NodePoolCapability::Delete);
 pub(crate) const POOL_NODES: Need = Need::All(&[READ_POOL, NODE_READ]);
+pub(crate) const READ_VARIABLE: Need = Need::Variable(Scope::Query, VariableCapability::Read);
+pub(crate) const WRITE_VARIABLE: Need = Need::Variable(Scope::Handler, VariableCapability::Write);
+pub(crate) const DESTROY_VARIABLE: Need =
+    Need::Variable(Scope::Handler, VariableCapability::Destroy);
 /// A right to one of the kinds of object that a search finds.
 pub(crate) const SEARCH: Need = Need::Any(&[
     Need::Namespace(Scope::Handler, &[&[N::ReadJob], &[N::ListJobs]]),
     NODE_READ,
+    Need::Variable(Scope::Handler, VariableCapability::List),
 ]);

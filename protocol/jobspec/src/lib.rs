@@ -17,7 +17,7 @@
 //! - `schema`, `decode`: which blocks and attributes there are, and how they become JSON.
 //! - `json`: job files that are JSON already.
 //! - `pool`, `namespace`: files of node pools and namespaces, which use the same tables
-//!   ([`parse_pool`], [`parse_namespace`]).
+//!   ([`parse_pool`], [`parse_namespace`], [`parse_variable`]).
 //! - `places`: the lines of what validation finds later, and of warnings ([`Places`]).
 //!
 //! Limits: [`SOURCE_BYTES_MAX`] bytes of text, 64 levels of nesting (the syntax parser's), a
@@ -42,6 +42,7 @@ mod syntax;
 mod text;
 mod type_constraint;
 mod value;
+mod variable;
 mod variables;
 mod written;
 
@@ -51,6 +52,7 @@ pub use self::namespace::parse_namespace;
 pub use self::places::Places;
 pub use self::pool::parse_pool;
 pub use self::text::decode_text;
+pub use self::variable::parse_variable;
 
 use self::decode::{BlockView, Decoder, Problems};
 use self::diagnostic::Source;

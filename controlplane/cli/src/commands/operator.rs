@@ -8,6 +8,7 @@ use protocol_api::operator::{
 use protocol_client::{Client, ClientError, Query};
 
 use super::foreign::OperatorNodeCommand;
+use super::keyring::RootCommand;
 use super::scheduler::SchedulerCommand;
 use super::snapshot::SnapshotCommand;
 use crate::failure::{Exit, Failure};
@@ -26,6 +27,9 @@ pub(crate) enum OperatorCommand {
     /// The scheduler's settings
     #[command(subcommand)]
     Scheduler(SchedulerCommand),
+    /// Root keys
+    #[command(subcommand)]
+    Root(RootCommand),
     /// What only a person may decide about a node
     #[command(subcommand)]
     Node(OperatorNodeCommand),
@@ -70,6 +74,7 @@ impl OperatorCommand {
             Self::Raft(command) => command.run(session).await,
             Self::Snapshot(command) => command.run(session).await,
             Self::Scheduler(command) => command.run(session).await,
+            Self::Root(command) => command.run(session).await,
             Self::Node(command) => command.run(session).await,
             Self::Openapi => {
                 let client = session.client()?;

@@ -8,6 +8,7 @@ pub(crate) mod deployment;
 pub(crate) mod diff;
 pub(crate) mod eval;
 pub(crate) mod job;
+pub(crate) mod keyring;
 pub(crate) mod namespace;
 pub(crate) mod node;
 pub(crate) mod node_pool;
@@ -15,6 +16,7 @@ pub(crate) mod placement;
 pub(crate) mod plan;
 pub(crate) mod snapshot;
 pub(crate) mod time;
+pub(crate) mod variable;
 
 use serde::Serialize;
 

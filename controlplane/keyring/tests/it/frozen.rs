@@ -4,8 +4,9 @@
 use std::path::PathBuf;
 
 use controlplane_keyring::{
-    Kek, Keyring, Purpose, WrappedRootKey, sealed_from_bytes, sealed_to_bytes,
+    Kek, Keyring, KeyringError, Purpose, Sealed, WrappedRootKey, sealed_from_bytes, sealed_to_bytes,
 };
+use controlplane_state::VariableKey;
 
 use crate::material::{NONCE, kek, one, root_key, wrapped};
 
@@ -51,6 +52,38 @@ fn the_public_halves_are_derived_as_they_were_frozen() {
         frozen("ed25519_public.bin", &public.ed25519)
     );
     assert_eq!(public.rsa, frozen("rsa_public.der", &public.rsa));
+}
+
+#[test]
+fn items_of_a_variable_are_sealed_and_opened_as_they_were_frozen() {
+    let keyring = Keyring::default();
+    keyring.add_kek(kek(1));
+    keyring.set_root_keys(one(wrapped(2, 1)));
+    let variable = VariableKey::new("default", "app/db");
+    let sealed = keyring.seal_variable(&variable, b"{\"k\":\"v\"}", NONCE);
+    let sealed = sealed_to_bytes(&sealed.expect("it is sealed"));
+    let frozen = frozen("variable.bin", &sealed);
+    assert_eq!(sealed, frozen);
+    let read = sealed_from_bytes(&frozen).expect("it was frozen so");
+    let opened = keyring.open_variable(&variable, &read).expect("it opens");
+    assert_eq!(opened.as_slice(), b"{\"k\":\"v\"}");
+    // Threat 20: it is of this place alone.
+    for (namespace, path) in [
+        ("default", "app/d"),
+        ("dev", "app/db"),
+        ("defaulta", "pp/db"),
+    ] {
+        let other = VariableKey::new(namespace, path);
+        let damaged = keyring.open_variable(&other, &read);
+        assert_eq!(damaged.err(), Some(KeyringError::Damaged { key: read.key }));
+    }
+    let cut = Sealed {
+        bytes: read.bytes[..read.bytes.len() - 1].to_vec(),
+        ..read
+    };
+    keyring
+        .open_variable(&variable, &cut)
+        .expect_err("it was cut");
 }
 
 #[test]

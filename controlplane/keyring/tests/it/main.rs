@@ -5,3 +5,4 @@ mod frozen;
 mod keyring;
 mod material;
 mod signing;
+mod sources;

@@ -83,15 +83,6 @@ impl Credential {
         Ok(Self::parse(rest))
     }
 
-    /// What a credential that is not known here is remembered by.
-    pub(crate) fn digest(&self) -> Option<&Digest> {
-        match self {
-            Self::Secret(digest) => Some(digest),
-            Self::Workload(shown) => Some(&shown.digest),
-            Self::Absent | Self::Malformed => None,
-        }
-    }
-
     /// The credential that a text is.
     pub(crate) fn parse(text: &[u8]) -> Self {
         let text = text.trim_ascii();

@@ -18,7 +18,7 @@ pub(crate) enum FoundArea {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FoundPlace {
     pub(crate) area: FoundArea,
-    /// The path's `name`.
+    /// The path's `name`; the path of a variable.
     pub(crate) name: Option<String>,
 }
 
@@ -53,6 +53,14 @@ impl FoundPlace {
             one => FoundArea::One(one.to_owned()),
         };
         Self { area, name: None }
+    }
+
+    /// A variable; the namespace `*` is all.
+    pub(crate) fn of_variable(namespace: &str, path: &str) -> Self {
+        Self {
+            name: Some(path.to_owned()),
+            ..Self::of_query(namespace)
+        }
     }
 
     /// The object that the path's `name` is.

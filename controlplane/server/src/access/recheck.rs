@@ -5,7 +5,7 @@ use std::sync::Arc;
 use controlplane_state::{AclTokenKind, Snapshot};
 use protocol_access::{
     Capability as _, Level, NamespaceCapability, NodePoolCapability, OperatorCapability,
-    Requirement,
+    Requirement, VariableCapability,
 };
 use protocol_model::{AllocId, UnixNanos};
 use protocol_wire::v1;
@@ -165,6 +165,15 @@ fn requirement_to_wire(requirement: &Requirement) -> v1::Requirement {
             node_pool: node_pool.clone(),
             capability: capability.id().into(),
         }),
+        Requirement::Variable {
+            namespace,
+            path,
+            capability,
+        } => Right::Variable(v1::VariableRight {
+            namespace: namespace.clone(),
+            path: path.clone(),
+            capability: capability.id().into(),
+        }),
         Requirement::Node(level) => Right::Node(level.id().into()),
         Requirement::Agent(level) => Right::Agent(level.id().into()),
         Requirement::OperatorLevel(level) => Right::OperatorLevel(level.id().into()),
@@ -195,6 +204,11 @@ fn requirement_from_wire(wire: &v1::Requirement) -> Option<Requirement> {
         Right::NodePool(right) => Requirement::NodePool {
             node_pool: right.node_pool.clone(),
             capability: NodePoolCapability::from_id(small(right.capability)?)?,
+        },
+        Right::Variable(right) => Requirement::Variable {
+            namespace: right.namespace.clone(),
+            path: right.path.clone(),
+            capability: VariableCapability::from_id(small(right.capability)?)?,
         },
         Right::Node(id) => Requirement::Node(level(*id)?),
         Right::Agent(id) => Requirement::Agent(level(*id)?),
@@ -252,6 +266,11 @@ mod tests {
             Requirement::NodePool {
                 node_pool: "gpu".to_owned(),
                 capability: NodePoolCapability::Delete,
+            },
+            Requirement::Variable {
+                namespace: "dev".to_owned(),
+                path: "app/db".to_owned(),
+                capability: VariableCapability::Destroy,
             },
             Requirement::Node(Level::Write),
             Requirement::Agent(Level::Read),

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue};
@@ -15,7 +14,7 @@ use super::{
     Config, ConfigError, GcConfig, HttpConfig, HttpTls, LOG_LEVELS, Labels, Limits, LogConfig,
     Merging, TelemetryConfig, TlsConfig,
 };
-use super::{addresses, budgets, times};
+use super::{addresses, budgets, keks, root_keys, times};
 
 /// More scheduler threads than any host has use for.
 const SCHEDULERS_MAX: usize = 64;
@@ -78,11 +77,14 @@ impl Config {
             return Err(value("server.retry_join", message));
         }
         let (liveness, raft) = times::of(file)?;
+        let (kek_sources, wrapping_kek) = keks::sources(file)?;
         Ok(Self {
             name: file.name.clone().unwrap_or_else(host_name),
             region,
             datacenter: file.datacenter.clone().unwrap_or_else(|| "dc1".to_owned()),
-            kek_dir: kek_dir(file, &data_dir)?,
+            kek_dir: keks::directory(file, &data_dir)?,
+            kek_sources,
+            wrapping_kek,
             data_dir,
             own_node: None,
             quic_listen: SocketAddr::new(quic_ip, file.ports.quic.unwrap_or(4647)),
@@ -103,22 +105,12 @@ impl Config {
             liveness,
             raft,
             gc: gc(file)?,
+            root_keys: root_keys::times(file)?,
+            oidc_issuer: root_keys::issuer(file)?,
             limits: limits(file)?,
             telemetry: telemetry(file),
             log: log(file)?,
         })
-    }
-}
-
-/// The directory of `keyring "file"`.
-fn kek_dir(file: &ConfigFile, data_dir: &Path) -> Result<PathBuf, ConfigError> {
-    match file.keyring.file.path.as_deref() {
-        None => Ok(data_dir.join("keyring")),
-        Some(path) if path.is_absolute() => Ok(path.to_owned()),
-        Some(path) => {
-            let message = format!("{:?} is not absolute", path.display().to_string());
-            Err(value("keyring.file.path", message))
-        }
     }
 }
 

@@ -103,6 +103,14 @@ pub struct ServerBlock {
     pub node_gc_threshold: Option<String>,
     /// How long finished deployments are kept; `1h` unless given.
     pub deployment_gc_threshold: Option<String>,
+    /// How old the active root key becomes; `720h` unless given.
+    pub root_key_rotation_threshold: Option<String>,
+    /// How often the leader looks at the root keys; `10m` unless given.
+    pub root_key_gc_interval: Option<String>,
+    /// How long an inactive root key that is not used any more is kept; `1h` unless given.
+    pub root_key_gc_threshold: Option<String>,
+    /// The URL under which relying parties reach `/.well-known/` of this cluster.
+    pub oidc_issuer: Option<String>,
 }
 
 /// `tls { ca_file = ..., cert_file = ..., key_file = ..., http = false }`
@@ -167,6 +175,30 @@ pub struct TelemetryBlock {
 pub struct KeyringBlock {
     /// A directory with a file per key.
     pub file: FileKeyringBlock,
+    /// A key that the service manager hands over.
+    pub credential: Option<CredentialKeyringBlock>,
+    /// A key in the environment of the process.
+    pub environment: Option<EnvironmentKeyringBlock>,
+}
+
+/// The block of label `credential`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CredentialKeyringBlock {
+    /// The name of the systemd credential; `drover-kek` unless given.
+    pub name: Option<String>,
+    /// Whether it wraps every root key.
+    pub active: bool,
+}
+
+/// The block of label `environment`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EnvironmentKeyringBlock {
+    /// The variable; `DROVER_KEK` unless given.
+    pub variable: Option<String>,
+    /// Whether it wraps every root key.
+    pub active: bool,
 }
 
 /// The block of label `file`.
@@ -175,6 +207,8 @@ pub struct KeyringBlock {
 pub struct FileKeyringBlock {
     /// The directory, absolute; `keyring` below `data_dir` unless given.
     pub path: Option<PathBuf>,
+    /// The id of the key in it that wraps every root key.
+    pub active_kek: Option<String>,
 }
 
 /// `limits { http_max_conns = 1024 }`

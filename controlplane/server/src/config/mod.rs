@@ -5,11 +5,14 @@ mod addresses;
 pub mod budgets;
 mod build;
 pub mod file;
+mod keks;
 mod read;
+mod root_keys;
 #[cfg(test)]
 mod tests;
 mod times;
 
+use controlplane_keyring::{KekSource, WrappingKek};
 use controlplane_leader::false_positives::expected_false_positives;
 use std::borrow::Cow;
 use std::io::Read as _;
@@ -26,6 +29,7 @@ use self::build::TlsNeed;
 use self::file::ConfigFile;
 use self::read::{FILE_BYTES_MAX, Mistake, Read};
 pub use crate::access::Labels;
+pub use controlplane_leader::keys::RootKeyConfig;
 
 /// What a server is built from.
 #[derive(Clone, Debug)]
@@ -40,6 +44,10 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Where the files of the KEKs are.
     pub kek_dir: PathBuf,
+    /// Where further KEKs are.
+    pub kek_sources: Vec<KekSource>,
+    /// The KEK that wraps root keys.
+    pub wrapping_kek: WrappingKek,
     /// The identity file of the node that runs as a child of this server (`--dev --node`); `None`
     /// where there is none. The node writes it when it starts for the first time.
     pub own_node: Option<PathBuf>,
@@ -73,6 +81,10 @@ pub struct Config {
     pub raft: RaftTiming,
     /// What is kept how long.
     pub gc: GcConfig,
+    /// The life of root keys.
+    pub root_keys: RootKeyConfig,
+    /// The issuer of identities: an URL without a slash at its end; `None` where none is named.
+    pub oidc_issuer: Option<String>,
     /// Limits that protect the server.
     pub limits: Limits,
     /// Metrics.

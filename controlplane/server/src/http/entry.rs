@@ -139,16 +139,7 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         Err(error) => return route::not_found(&error, &path, &api.config),
     };
     let held = parts.extensions.remove::<Held>();
-    let shown = Shown {
-        credential: Credential::of(&parts.headers)?,
-        address: match &held {
-            Some(held) => Some(held.address()),
-            None => parts
-                .extensions
-                .get()
-                .map(|ClientAddress(address)| *address),
-        },
-    };
+    let shown = shown(&parts, held.as_ref())?;
     let requested = Requested {
         endpoint,
         method: method.unwrap_or(protocol_api::Method::Get),
@@ -182,6 +173,21 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         audited.write(status_of(&answered));
     }
     answered.or_else(|error| ask.not_found(error))
+}
+
+/// The request as the gate sees it.
+///
+/// # Errors
+/// If its headers contradict each other.
+fn shown(parts: &Parts, held: Option<&Held>) -> Result<Shown, HttpError> {
+    let address = match held {
+        Some(held) => Some(held.address()),
+        None => parts.extensions.get().map(|ClientAddress(it)| *it),
+    };
+    Ok(Shown {
+        credential: Credential::of(&parts.headers)?,
+        address,
+    })
 }
 
 /// The use of a request's body: reads have none.
@@ -228,6 +234,11 @@ fn method(method: &Method) -> Option<protocol_api::Method> {
 
 /// The path's segments, split first and decoded then.
 pub(super) fn segments(path: &str) -> Result<Vec<String>, HttpError> {
+    // The path of a variable is all of it: `a/` is not `a`.
+    if let Some(variable) = path.strip_prefix("/v1/var/") {
+        let variable = decode(variable, Plus::IsPlus)?;
+        return Ok(vec!["v1".to_owned(), "var".to_owned(), variable]);
+    }
     let path = path.strip_prefix('/').unwrap_or(path);
     let path = path.strip_suffix('/').unwrap_or(path);
     if path.is_empty() {
@@ -255,6 +266,8 @@ mod tests {
         );
         assert_eq!(segments("/v1/job/a+b/")?, ["v1", "job", "a+b"]);
         assert!(segments("/")?.is_empty());
+        assert_eq!(segments("/v1/var/a%2Fb/c/")?, ["v1", "var", "a/b/c/"]);
+        assert_eq!(segments("/v1/var/")?, ["v1", "var", ""]);
         Ok(())
     }
 }

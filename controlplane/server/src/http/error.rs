@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use controlplane_state::{AccessRefusal, Refusal};
+use controlplane_state::{AccessRefusal, Refusal, VariableRefusal};
 
 use crate::access::CredentialError;
 use crate::cluster::ChangeError;
@@ -158,6 +158,7 @@ impl From<Refusal> for HttpError {
             | Refusal::NotOfDeployment { .. }
             | Refusal::AclBootstrapped { .. } => StatusCode::BAD_REQUEST,
             Refusal::Access(refusal) => access_status(refusal),
+            Refusal::Variable(refusal) => variable_status(refusal),
             Refusal::BadCheckpoint(_) | Refusal::RestoreTooLarge { .. } => StatusCode::BAD_REQUEST,
             Refusal::DuplicateAlloc(_)
             | Refusal::TemplateChanged { .. }
@@ -182,6 +183,22 @@ impl From<Refusal> for HttpError {
     }
 }
 
+fn variable_status(refusal: &VariableRefusal) -> StatusCode {
+    match refusal {
+        VariableRefusal::InvalidPath(_)
+        | VariableRefusal::LockTtl
+        | VariableRefusal::LockDelay
+        | VariableRefusal::Quota { .. }
+        | VariableRefusal::TooMany
+        | VariableRefusal::TooManyLocks => StatusCode::BAD_REQUEST,
+        VariableRefusal::NotFound => StatusCode::NOT_FOUND,
+        VariableRefusal::Conflict { .. }
+        | VariableRefusal::Locked
+        | VariableRefusal::NotLocked
+        | VariableRefusal::AnotherLock => StatusCode::CONFLICT,
+    }
+}
+
 fn access_status(refusal: &AccessRefusal) -> StatusCode {
     match refusal {
         AccessRefusal::InvalidPolicy { .. }
@@ -201,13 +218,20 @@ fn access_status(refusal: &AccessRefusal) -> StatusCode {
         | AccessRefusal::BindingRuleExists(_)
         | AccessRefusal::SealedTooLong { .. }
         | AccessRefusal::LimitReached { .. }
+        | AccessRefusal::RootKeyActive
+        | AccessRefusal::RootKeyInUse
+        | AccessRefusal::RootKeySeals { .. }
         | AccessRefusal::TooManyRows { .. } => StatusCode::BAD_REQUEST,
         AccessRefusal::RoleNotFound(_)
         | AccessRefusal::AuthMethodNotFound(_)
-        | AccessRefusal::BindingRuleNotFound(_) => StatusCode::NOT_FOUND,
+        | AccessRefusal::BindingRuleNotFound(_)
+        | AccessRefusal::RootKeyNotFound(_) => StatusCode::NOT_FOUND,
         AccessRefusal::OneTimeTokenInvalid => StatusCode::FORBIDDEN,
         AccessRefusal::RootKeyMoved { .. }
         | AccessRefusal::RootKeyExists(_)
+        | AccessRefusal::RootKeyState { .. }
+        | AccessRefusal::RootKeyTooEarly(_)
+        | AccessRefusal::RootKeyRewrapped(_)
         | AccessRefusal::SealingKeyGone(_) => StatusCode::CONFLICT,
     }
 }

@@ -36,9 +36,15 @@ const ALLOCS: &str = "allocs";
 const NODES: &str = "nodes";
 const NAMESPACES: &str = "namespaces";
 /// The kinds that jobs have no part in.
-const OTHERS: [&str; 4] = [ALLOCS, NODES, search::NODE_POOLS, NAMESPACES];
+const OTHERS: [&str; 5] = [
+    ALLOCS,
+    NODES,
+    search::NODE_POOLS,
+    NAMESPACES,
+    search::VARIABLES,
+];
 
-const TABLES: [Table; 7] = [
+const TABLES: [Table; 8] = [
     Table::Jobs,
     Table::Evals,
     Table::Allocs,
@@ -46,6 +52,7 @@ const TABLES: [Table; 7] = [
     Table::NodePools,
     Table::Deployments,
     Table::Namespaces,
+    Table::Variables,
 ];
 
 pub(super) const ROUTES: Routes = routes![FuzzySearch => fuzzy];
@@ -74,6 +81,9 @@ async fn fuzzy(ask: &mut Ask) -> Answered {
     }
     found.add_allocs(&snapshot, namespaces);
     found.add_cluster(&snapshot, &ask.acl());
+    for key in search::variables(&snapshot, "", namespaces) {
+        found.add(search::VARIABLES, &key.path, &[&key.namespace, &key.path]);
+    }
     let mut answer = found.answer(index);
     if request.context.is_empty() || request.context == "all" {
         add_ids(&mut answer, &snapshot, &request.text, namespaces);

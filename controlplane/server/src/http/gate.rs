@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controlplane_state::{AclTokenKind, Command, Snapshot};
+use controlplane_state::{AclTokenKind, Command, Snapshot, VariableKey};
 use parking_lot::Mutex;
 use protocol_access::budget::Place;
 use protocol_access::need::{Need, Scope, Verdict};
@@ -82,8 +82,8 @@ struct Judged {
 
 impl Gate {
     /// Lets a request in, or not: its caller is found, counted, and judged by this server's state;
-    /// once more after a read barrier where the credential or the object is not known here, or a
-    /// node is called.
+    /// once more after a read barrier where the credential or the object is not known here, a token
+    /// lacks the right here, or a node is called.
     ///
     /// # Errors
     /// 403, or 404 where the caller may not know that the object exists.
@@ -97,7 +97,11 @@ impl Gate {
         if requested.endpoint.source != Source::Node {
             let place = requested.place(&api.cluster.snapshot());
             if !place.is_missing() {
-                return Self::judged(shown, requested, found, place);
+                let is_final = !requested.may_lag(&found.asker.caller);
+                let judged = Self::judged(shown.clone(), requested, found, place);
+                if is_final || judged.is_ok() {
+                    return judged;
+                }
             }
         }
         let snapshot = api.cluster.consistent().await?;
@@ -398,6 +402,14 @@ impl Ask {
     /// 403.
     pub(super) fn settle_name(&self, name: &str) -> Result<(), HttpError> {
         self.settle_at(FoundPlace::of_name(name))
+    }
+
+    /// The same for a variable.
+    ///
+    /// # Errors
+    /// 403.
+    pub(super) fn settle_variable(&self, key: &VariableKey) -> Result<(), HttpError> {
+        self.settle_at(FoundPlace::of_variable(&key.namespace, &key.path))
     }
 
     fn settle_at(&self, place: FoundPlace) -> Result<(), HttpError> {

@@ -58,6 +58,7 @@ mod job_statuses;
 mod job_tags;
 mod job_versions;
 mod jobs;
+mod keyring;
 mod lookup;
 mod metrics;
 mod namespaces;
@@ -71,6 +72,8 @@ mod search;
 mod shown;
 mod snapshot;
 mod status;
+mod variables;
+mod well_known;
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -13,7 +13,8 @@ use super::body::BodyUse;
 use super::error::{Answered, HttpError};
 use super::{
     acl, actions, agent, alloc, client_alloc, client_fs, deployments, evals, fuzzy, job, jobs,
-    metrics, namespaces, node_pools, nodes, operator, scaling, search, status,
+    keyring, metrics, namespaces, node_pools, nodes, operator, scaling, search, status, variables,
+    well_known,
 };
 use crate::config::Config;
 
@@ -45,6 +46,7 @@ const ALL: &[Routes] = &[
     fuzzy::ROUTES,
     job::ROUTES,
     jobs::ROUTES,
+    keyring::ROUTES,
     metrics::ROUTES,
     namespaces::ROUTES,
     node_pools::ROUTES,
@@ -53,6 +55,8 @@ const ALL: &[Routes] = &[
     scaling::ROUTES,
     search::ROUTES,
     status::ROUTES,
+    variables::ROUTES,
+    well_known::ROUTES,
 ];
 
 /// All of them, those of access control among them.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use controlplane_state::{IdPrefix, Snapshot, Table};
-use protocol_access::{Level, NodePoolCapability};
+use controlplane_state::{IdPrefix, Snapshot, Table, VariableKey};
+use protocol_access::{Level, NodePoolCapability, VariableCapability};
 use protocol_api::search::{Matches, Search, SearchRequest};
 
 use super::ask::Ask;
@@ -21,8 +21,9 @@ const NODES: &str = "nodes";
 pub(super) const DEPLOYMENTS: &str = "deployment";
 pub(super) const NODE_POOLS: &str = "node_pools";
 const NAMESPACES: &str = "namespaces";
+pub(super) const VARIABLES: &str = "vars";
 /// What can be searched, by the names that clients use.
-const CONTEXTS: [&str; 7] = [
+const CONTEXTS: [&str; 8] = [
     JOBS,
     EVALS,
     ALLOCS,
@@ -30,8 +31,9 @@ const CONTEXTS: [&str; 7] = [
     NODE_POOLS,
     DEPLOYMENTS,
     NAMESPACES,
+    VARIABLES,
 ];
-const TABLES: [Table; 7] = [
+const TABLES: [Table; 8] = [
     Table::Jobs,
     Table::Evals,
     Table::Allocs,
@@ -39,6 +41,7 @@ const TABLES: [Table; 7] = [
     Table::NodePools,
     Table::Deployments,
     Table::Namespaces,
+    Table::Variables,
 ];
 
 pub(super) const ROUTES: Routes = routes![Search => search];
@@ -74,6 +77,22 @@ async fn search(ask: &Ask) -> Answered {
     )
 }
 
+/// The variables whose path begins so and that the caller may list.
+pub(super) fn variables<'a>(
+    snapshot: &'a Snapshot,
+    prefix: &'a str,
+    namespaces: Namespaces<'a>,
+) -> impl Iterator<Item = &'a VariableKey> + 'a {
+    let acl = namespaces.acl();
+    let rows = snapshot.variables_from(VariableKey::new("", ""));
+    let keys = rows.map(|row| &row.key);
+    keys.filter(move |VariableKey { namespace, path }| {
+        path.starts_with(prefix)
+            && namespaces.one().is_none_or(|one| one == namespace)
+            && acl.variable(namespace, path, VariableCapability::List)
+    })
+}
+
 /// At most one more than is shown.
 pub(super) fn find(
     snapshot: &Snapshot,
@@ -106,6 +125,10 @@ pub(super) fn find(
         let names = names.filter(|name| acl.node_pool(name, NodePoolCapability::Read));
         let names = names.filter(|name| name.starts_with(prefix));
         return names.take(limit).cloned().collect();
+    }
+    if context == VARIABLES {
+        let paths = variables(snapshot, prefix, namespaces).map(|key| key.path.clone());
+        return paths.take(limit).collect();
     }
     let Some(ids) = IdPrefix::parse(prefix) else {
         return Vec::new();

@@ -3,16 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use controlplane_keyring::{FirstKey, FirstKeyStep, Kek, KekId, RootKey, fresh_nonce};
+use controlplane_keyring::{FirstKey, FirstKeyStep, Kek, KekId};
 use controlplane_raft::{Membership, ServerId};
-use controlplane_state::command::{ACCESS_LEVEL, RootKeyUpsert};
-use controlplane_state::{Command, RootKeyState};
+use controlplane_state::Command;
+use controlplane_state::command::{ACCESS_LEVEL, RootKeyUpsert, Rotation};
 use futures::future::join_all;
-use protocol_model::UnixNanos;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
-use uuid::Uuid;
 
+use super::make::wrapped;
 use super::peers;
 use super::service::KekService;
 use crate::cluster::{ChangeError, Cluster, LeadingError};
@@ -52,6 +51,17 @@ pub(super) async fn make(service: &KekService, cluster: &Cluster, term: u64) -> 
         term,
         known: BTreeMap::new(),
     };
+    // Every server has the one that the operator names: there is none to look for.
+    if let Some(wanted) = service.wanted() {
+        match service.wrapping() {
+            Ok(kek) => attempt.known.insert(wanted, kek),
+            Err(reason) => {
+                tracing::error!(%reason, "the first root key waits for its KEK");
+                return Some(OLD_SERVER_PAUSE);
+            }
+        };
+        return attempt.propose(wanted).await;
+    }
     let mut machine = FirstKey::new(voters(cluster));
     while cluster.leads_in(term) && cluster.snapshot().active_root_key().is_none() {
         let step = machine.next();
@@ -154,7 +164,7 @@ impl Attempt<'_> {
     async fn propose(&self, id: KekId) -> Option<Duration> {
         let kek = self.known.get(&id)?.clone();
         // RSA: 100 ms of a processor.
-        let made = spawn_blocking(move || root_key(&kek)).await;
+        let made = spawn_blocking(move || wrapped(&kek, None)).await;
         let key = match made {
             Ok(Ok(key)) => key,
             Ok(Err(error)) => {
@@ -170,6 +180,7 @@ impl Attempt<'_> {
         let upsert = RootKeyUpsert {
             key,
             replaces: None,
+            rotation: Rotation::Plain,
         };
         let command = Command::from(upsert);
         match self.cluster.change_as_leader(command, self.term).await {
@@ -192,24 +203,4 @@ impl Attempt<'_> {
             }
         }
     }
-}
-
-fn root_key(kek: &Kek) -> Result<controlplane_state::RootKey, controlplane_keyring::RootKeyError> {
-    let id = Uuid::new_v4();
-    let made = RootKey::generate()?;
-    let public = made.public().clone();
-    Ok(controlplane_state::RootKey {
-        id,
-        number: 0,
-        kek_id: *kek.id().as_bytes(),
-        wrapped: made.wrap(id, kek, fresh_nonce()),
-        public_ed25519: public.ed25519.to_vec(),
-        public_rsa: public.rsa,
-        state: RootKeyState::Active,
-        create_time: UnixNanos::ZERO,
-        publish_time: UnixNanos::ZERO,
-        seals: 0,
-        create_index: 0,
-        modify_index: 0,
-    })
 }

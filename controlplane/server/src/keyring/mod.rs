@@ -14,8 +14,10 @@
 
 mod complaint;
 mod first_key;
+mod make;
 mod peers;
 mod published;
+pub(crate) mod rotation;
 mod seal_soon;
 mod serve;
 mod service;
@@ -26,6 +28,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use self::complaint::Complaint;
+pub(crate) use self::make::{MakeError, new_root_key};
 pub(crate) use self::published::jwks;
 pub(crate) use self::seal_soon::{seal_first_token, seal_soon};
 pub(crate) use self::service::KekService;

@@ -1,15 +1,26 @@
 //! The KEKs of this server: on its disk, and in its keyring. What blocks runs off the runtime.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use controlplane_keyring::{Kek, KekFileError, KekId, KekStore, Keyring, LoadedKeks, RootKeys};
+use controlplane_keyring::{
+    Kek, KekFileError, KekId, KekStore, Keyring, KeyringError, LoadedKeks, RootKeys,
+};
 use controlplane_state::Snapshot;
+use parking_lot::Mutex;
 use protocol_error_chain::chain;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
 
 /// KEKs that a server keeps. A cluster needs one, and one per restored history.
 const KEKS_MAX: usize = 64;
+
+/// How long the keyring may take to take over root keys of the state.
+const FOLLOWED_WITHIN: Duration = Duration::from_secs(5);
+/// Between two looks at it.
+const FOLLOWED_PAUSE: Duration = Duration::from_millis(20);
 
 /// Whether the files were read before: an unusable one is in the log already then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,11 +29,20 @@ enum Repeated {
     Yes,
 }
 
+/// What the host says of the KEKs.
+#[derive(Debug, Default)]
+struct Host {
+    /// KEKs that it hands over, of which no other server gets a copy.
+    provided: BTreeSet<KekId>,
+    wanted: Option<KekId>,
+}
+
 /// See the top of this file. Clones share everything.
 #[derive(Clone, Debug)]
 pub(crate) struct KekService {
     keyring: Keyring,
     store: Arc<dyn KekStore>,
+    host: Arc<Mutex<Host>>,
     /// Whether the KEKs of the disk are in the keyring. Before, no answer to another server says
     /// which there are: it would count as none, and a second KEK would be made.
     loaded: watch::Sender<bool>,
@@ -34,6 +54,7 @@ impl KekService {
         Self {
             keyring: Keyring::default(),
             store,
+            host: Arc::default(),
             loaded: watch::Sender::new(false),
         }
     }
@@ -72,7 +93,13 @@ impl KekService {
         let store = Arc::clone(&self.store);
         let loaded = spawn_blocking(move || store.load()).await;
         let loaded = loaded.map_err(|error| error.to_string())?;
-        let LoadedKeks { keks, unusable } = loaded.map_err(|error| chain(&error))?;
+        let LoadedKeks {
+            keks,
+            provided,
+            wanted,
+            unusable,
+        } = loaded.map_err(|error| chain(&error))?;
+        *self.host.lock() = Host { provided, wanted };
         for error in unusable.iter().filter(|_| repeated == Repeated::No) {
             tracing::error!(reason = chain(error), "a KEK file is left out");
         }
@@ -127,13 +154,44 @@ impl KekService {
         }
     }
 
-    /// The KEKs of this id, or all.
+    /// The KEK that every root key is to be wrapped with; `None` where any may.
+    pub(super) fn wanted(&self) -> Option<KekId> {
+        self.host.lock().wanted
+    }
+
+    /// The KEK that wraps new root keys: the one that is wanted, else that of the active key.
+    ///
+    /// # Errors
+    /// Where this server lacks it, or there is no root key yet.
+    pub(super) fn wrapping(&self) -> Result<Kek, KeyringError> {
+        let active = self.keyring.active().map(|(_, kek)| kek);
+        let wanted = self.wanted().or(active).ok_or(KeyringError::NoRootKey)?;
+        let missing = KeyringError::Missing { kek: wanted };
+        self.keyring.kek(wanted).ok_or(missing)
+    }
+
+    /// Waits until the keyring has the root keys of a state whose active one has this number; any
+    /// where none is given.
+    pub(super) async fn follows(&self, active: Option<u32>) {
+        let deadline = Instant::now() + FOLLOWED_WITHIN;
+        let has_it = || {
+            let found = self.keyring.active().map(|(number, _)| number);
+            found.is_some_and(|found| active.is_none_or(|active| active == found))
+        };
+        while !has_it() && Instant::now() < deadline {
+            sleep(FOLLOWED_PAUSE).await;
+        }
+    }
+
+    /// The KEKs of this id, or all, that other servers may have, too.
     pub(super) fn keks(&self, id: Option<KekId>) -> Vec<Kek> {
         let ids = match id {
             Some(id) => vec![id],
             None => self.keyring.keks(),
         };
-        let keks = ids.into_iter().filter_map(|id| self.keyring.kek(id));
+        let host = self.host.lock();
+        let shared = ids.into_iter().filter(|id| !host.provided.contains(id));
+        let keks = shared.filter_map(|id| self.keyring.kek(id));
         keks.take(KEKS_MAX).collect()
     }
 }

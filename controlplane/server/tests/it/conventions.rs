@@ -67,7 +67,7 @@ async fn wrong_methods_and_paths_are_refused_in_plain_text() {
         );
     }
     assert_eq!(world.raw("GET /v1/nothing HTTP/1.1", "").await.0, 404);
-    assert_eq!(world.raw("GET /v1/vars HTTP/1.1", "").await.0, 501);
+    assert_eq!(world.raw("GET /v1/services HTTP/1.1", "").await.0, 501);
     let (status, head, _) = world.raw("GET / HTTP/1.1", "").await;
     assert_eq!(status, 307);
     assert!(head.contains("location: /ui/"), "{head}");

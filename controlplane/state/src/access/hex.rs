@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer, Serializer};
 
-pub(super) fn serialize<S: Serializer>(
+pub(crate) fn serialize<S: Serializer>(
     bytes: &impl AsRef<[u8]>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&text(bytes.as_ref()))
 }
 
-pub(super) fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
         // Writing to a text cannot fail.
@@ -21,7 +21,7 @@ pub(super) fn text(bytes: &[u8]) -> String {
     text
 }
 
-pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+pub(crate) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: TryFrom<Vec<u8>>,
     D: Deserializer<'de>,

@@ -4,7 +4,7 @@
 //! Names, texts and limits follow Nomad's API. No row holds a secret in clear: a secret is a
 //! digest, a [`Sealed`] value, or both.
 
-mod hex;
+pub(crate) mod hex;
 mod method;
 mod one_time;
 mod policy;
@@ -23,7 +23,7 @@ pub use policy::{ACL_POLICIES_MAX, ACL_POLICY_BYTES_MAX, AclPolicy, JobAcl, Poli
 pub use role::{ACL_ROLES_MAX, AclRole, RoleFault};
 pub use root_key::{ROOT_KEYS_MAX, RootKey, RootKeyState};
 pub use rule::{AclBindingRule, BINDING_RULES_MAX, BindType, BindingRuleFault};
-pub use sealed::{SEALED_BYTES_MAX, Sealed};
+pub use sealed::{SEALED_BYTES_MAX, Sealed, SealedCounts};
 pub use token::{ACL_TOKENS_MAX, AclToken, AclTokenKind, TOKEN_NAME_LEN_MAX, TokenFault};
 
 /// The most policies and roles that one token or role links to.

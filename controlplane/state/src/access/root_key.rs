@@ -40,6 +40,9 @@ pub struct RootKey {
     /// The time from which it may become active; zero = at once.
     #[serde(default)]
     pub publish_time: UnixNanos,
+    /// The time of its last change of state; zero = it has the state of its creation.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub state_time: UnixNanos,
     /// How many values were sealed with it, in all.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub seals: u64,
@@ -49,6 +52,14 @@ pub struct RootKey {
     /// The log index of its last change. Sealing is none.
     #[serde(default)]
     pub modify_index: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_unset(time: &UnixNanos) -> bool {
+    time.is_zero()
 }
 
 /// The state of a root key.

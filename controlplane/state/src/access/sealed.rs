@@ -23,6 +23,38 @@ pub struct Sealed {
     pub bytes: Vec<u8>,
 }
 
+/// How many values are sealed with a root key now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SealedCounts {
+    /// Secrets of access tokens.
+    pub tokens: u64,
+    /// Secrets of auth methods.
+    pub methods: u64,
+    /// Values of variables.
+    pub variables: u64,
+}
+
+impl SealedCounts {
+    /// Whether nothing is.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl fmt::Display for SealedCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            tokens,
+            methods,
+            variables,
+        } = self;
+        write!(
+            f,
+            "{variables} variables, {tokens} secrets of tokens and {methods} of auth methods"
+        )
+    }
+}
+
 impl fmt::Debug for Sealed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The bytes are of no use in a log, and some are long.

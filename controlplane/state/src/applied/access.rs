@@ -4,7 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::{AuthMethodFault, BindingRuleFault, PolicyFault, RoleFault, TokenFault};
+use crate::access::{
+    AuthMethodFault, BindingRuleFault, PolicyFault, RoleFault, RootKeyState, SealedCounts,
+    TokenFault,
+};
 
 /// Why a change of access control is refused. Numbers are places in the command, from 0 on.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
@@ -102,13 +105,47 @@ pub enum AccessRefusal {
     /// A new root key has the id of another one.
     #[error("root key {0} exists already")]
     RootKeyExists(uuid::Uuid),
+    /// The root key does not exist (any more).
+    #[error("root key {0} does not exist")]
+    RootKeyNotFound(u32),
+    /// The active key is never removed.
+    #[error("active root key cannot be deleted - call rotate first")]
+    RootKeyActive,
+    /// Something needs the key.
+    #[error("root key in use, cannot delete")]
+    RootKeyInUse,
+    /// Values are sealed with the key.
+    #[error("root key {id} seals {left}: rotate with -full first, and wait until they have moved")]
+    RootKeySeals {
+        /// Its id.
+        id: uuid::Uuid,
+        /// The values.
+        left: SealedCounts,
+    },
+    /// The key has another state than the one that the change starts from.
+    #[error("root key {id} is {}, not {}", .found.as_str(), .wanted.as_str())]
+    RootKeyState {
+        /// Its id.
+        id: uuid::Uuid,
+        /// The state that the change starts from.
+        wanted: RootKeyState,
+        /// Its state.
+        found: RootKeyState,
+    },
+    /// The publish time of the key is in the future.
+    #[error("the publish time of root key {0} has not come")]
+    RootKeyTooEarly(uuid::Uuid),
+    /// Another key-encryption key wraps the key since.
+    #[error("another key-encryption key wraps root key {0} by now")]
+    RootKeyRewrapped(uuid::Uuid),
     /// A value was sealed with a root key that is gone.
     #[error("root key {0}, which sealed the value, does not exist any more: try again")]
     SealingKeyGone(u32),
     /// A sealed value is too long.
     #[error(
-        "a sealed value has {bytes} bytes: at most {} are allowed",
-        crate::access::SEALED_BYTES_MAX
+        "a sealed value has {bytes} bytes: at most {} are allowed, {} of a variable",
+        crate::access::SEALED_BYTES_MAX,
+        crate::variable::VARIABLE_SEALED_BYTES_MAX
     )]
     SealedTooLong {
         /// Its length.

@@ -8,6 +8,7 @@ mod namespace;
 mod refusal;
 mod scale;
 mod signal;
+mod variable;
 
 use protocol_model::{AllocId, EvalId, NodeId, NodeStatus, VersionTag};
 use protocol_wire::v1::{ItemResult, UpdateClass};
@@ -22,6 +23,7 @@ pub use namespace::{JobDenied, NamespaceHolds};
 pub use refusal::{NodeRejected, NodeRejection, Refusal, ShortOfCanaries};
 pub use scale::ScaleRefusal;
 pub use signal::Signal;
+pub use variable::{VariableChanged, VariableRefusal};
 
 /// The result of [`crate::State::apply`].
 #[derive(Clone, PartialEq, Debug)]
@@ -92,6 +94,8 @@ pub enum Outcome {
         /// The access token that it stood for.
         accessor_id: String,
     },
+    /// A variable was written, locked or released.
+    VariableChanged(Box<VariableChanged>),
 }
 
 /// The evaluations that one entry deleted, of those that an operator chose.

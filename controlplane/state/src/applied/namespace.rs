@@ -71,7 +71,7 @@ fn line(f: &mut fmt::Formatter<'_>, kind: &str, names: &[String], namespace: &st
     write!(f, "] are not allowed in namespace {namespace:?}")
 }
 
-/// Jobs and allocations that keep a namespace from being deleted. In a refusal, at least one number
+/// Jobs, allocations and variables that keep a namespace from being deleted. In a refusal, at least one number
 /// is above 0.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{}", self.lines("").join("\n"))]
@@ -82,6 +82,9 @@ pub struct NamespaceHolds {
     pub jobs: u64,
     /// Allocations that are not terminal.
     pub allocs: u64,
+    /// Variables.
+    #[serde(default)]
+    pub variables: u64,
 }
 
 impl NamespaceHolds {
@@ -91,8 +94,9 @@ impl NamespaceHolds {
             namespace: _,
             jobs,
             allocs,
+            variables,
         } = self;
-        *jobs == 0 && *allocs == 0
+        *jobs == 0 && *allocs == 0 && *variables == 0
     }
 
     /// The text of a server in `region`.
@@ -106,10 +110,12 @@ impl NamespaceHolds {
             namespace,
             jobs,
             allocs,
+            variables,
         } = self;
         let kinds = [
             ("non-terminal jobs", jobs),
             ("non-terminal allocations", allocs),
+            ("variables associated with it", variables),
         ];
         let held = kinds.into_iter().filter(|(_, number)| **number > 0);
         held.map(|(kind, number)| format!("namespace {namespace:?} has {kind}{place} ({number})"))
@@ -153,6 +159,7 @@ mod tests {
             namespace: "x".to_owned(),
             jobs: 2,
             allocs: 3,
+            variables: 0,
         };
         let text = "namespace \"x\" has non-terminal jobs in regions: [global] (2)\n\
                     namespace \"x\" has non-terminal allocations in regions: [global] (3)";

@@ -10,6 +10,7 @@ use super::kind::KindChange;
 use super::launched::LaunchField;
 use super::namespace::{JobDenied, NamespaceHolds};
 use super::scale::ScaleRefusal;
+use super::variable::VariableRefusal;
 use crate::fit::Exhausted;
 
 /// Why a command was refused. Nothing changed.
@@ -183,6 +184,9 @@ pub enum Refusal {
     /// A change of access control is refused.
     #[error(transparent)]
     Access(AccessRefusal),
+    /// A variable is not changed.
+    #[error(transparent)]
+    Variable(VariableRefusal),
     /// The scheduler's configuration changed since the caller looked.
     #[error("enforcing index {wanted}: the scheduler configuration is at {found}")]
     ConfigModified {

@@ -8,6 +8,7 @@ use protocol_model::{
 };
 
 use crate::record::SessionEpoch;
+use crate::variable::VariableKey;
 
 /// What changed, for the parts that only the leader runs and for the gateway.
 #[derive(Clone, PartialEq, Debug)]
@@ -99,6 +100,8 @@ pub enum Signal {
     OneTimeTokensChanged,
     /// Root keys changed.
     RootKeysChanged,
+    /// A lock on this variable was acquired, released, delayed or removed.
+    VariableLockChanged(VariableKey),
 }
 
 impl Signal {
@@ -127,7 +130,8 @@ impl Signal {
             | Self::SchedulerConfigChanged
             | Self::AclChanged
             | Self::OneTimeTokensChanged
-            | Self::RootKeysChanged => None,
+            | Self::RootKeysChanged
+            | Self::VariableLockChanged(_) => None,
         }
     }
 }

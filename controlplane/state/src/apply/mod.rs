@@ -27,6 +27,7 @@ mod restore;
 mod scale;
 mod sessions;
 mod tags;
+mod variables;
 
 pub(crate) use draft::{Draft, job_status};
 pub use eval_delete::EvalsFound;

@@ -35,6 +35,7 @@ impl Tables {
             namespace: name.to_owned(),
             jobs: u64::try_from(jobs).unwrap_or(u64::MAX),
             allocs: tallies.map(|(_, tally)| tally.live).sum(),
+            variables: self.variable_tally(name).count,
         }
     }
 }

@@ -94,11 +94,12 @@ pub(super) enum Tag {
     AclBindingRule = 17,
     OneTimeToken = 18,
     RootKey = 19,
+    Variable = 20,
     Trailer = 255,
 }
 
 impl Tag {
-    pub(super) const ALL: [Self; 20] = [
+    pub(super) const ALL: [Self; 21] = [
         Self::Meta,
         Self::Spec,
         Self::Job,
@@ -118,6 +119,7 @@ impl Tag {
         Self::AclBindingRule,
         Self::OneTimeToken,
         Self::RootKey,
+        Self::Variable,
         Self::Trailer,
     ];
 
@@ -147,6 +149,7 @@ impl Tag {
             Self::AclBindingRule => "binding rules",
             Self::OneTimeToken => "one-time tokens",
             Self::RootKey => "root keys",
+            Self::Variable => "variables",
             Self::Trailer => "trailer",
         }
     }

@@ -17,6 +17,7 @@ use crate::node_pool::NodePool;
 use crate::record::{DeploymentRecord, JobRecord, JobVersionRecord, NodeRecord};
 use crate::state::State;
 use crate::tables::{AllocRecord, Table, Tables};
+use crate::variable::Variable;
 
 /// What a checkpoint is, without restoring it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -98,6 +99,7 @@ impl State {
                 | Tag::AclBindingRule
                 | Tag::OneTimeToken
                 | Tag::RootKey
+                | Tag::Variable
                 | Tag::Trailer => put(&mut tables, tag, row)?,
             }
         }
@@ -173,6 +175,7 @@ fn put(tables: &mut Tables, tag: Tag, row: &[u8]) -> Result<(), RestoreError> {
         Tag::AclBindingRule => tables.put_binding_rule(parse::<AclBindingRule>(tag, row)?),
         Tag::OneTimeToken => tables.put_one_time_token(parse::<OneTimeToken>(tag, row)?),
         Tag::RootKey => tables.put_root_key(parse::<RootKey>(tag, row)?),
+        Tag::Variable => tables.put_variable(parse::<Variable>(tag, row)?),
         Tag::PendingRestore => tables.pending_restore = Some(parse(tag, row)?),
         Tag::RestoreChunk => {
             let pending = tables.pending_restore.as_mut();

@@ -73,6 +73,9 @@ impl Tables {
             records.put(Tag::NodePool, pool)?;
         }
         self.write_access(records)?;
+        for variable in self.variables.rows.values() {
+            records.put(Tag::Variable, variable)?;
+        }
         for (hash, spec) in &self.specs {
             let row = SpecRow {
                 hash: *hash,

@@ -12,7 +12,7 @@ use protocol_wire::log::envelope::Command as Message;
 use protocol_wire::v1::UpdateClass;
 
 use super::document::{from_document, to_document};
-use super::{DecodeError, EncodeError, plan};
+use super::{DecodeError, EncodeError, plan, variables};
 use crate::command::{Command, DaemonLife, JoinVerdict, NodeBatch, NodeHello, NodeSynced};
 use crate::record::{Digest, SessionEpoch};
 
@@ -40,6 +40,12 @@ pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
             offset: *offset,
             bytes: bytes.clone(),
         }),
+        Command::VariableApply(command) => {
+            Message::VariableApply(variables::apply_message(command))
+        }
+        Command::VariableLocksExpire(command) => {
+            Message::VariableLocksExpire(variables::expire_message(command))
+        }
         Command::ClusterInit { .. }
         | Command::RestoreBegin { .. }
         | Command::RestoreCommit { .. }
@@ -110,6 +116,12 @@ pub(super) fn from_message(message: Message) -> Result<Command, DecodeError> {
                 offset,
                 bytes,
             }
+        }
+        Message::VariableApply(message) => {
+            Command::VariableApply(Box::new(variables::apply(message)?))
+        }
+        Message::VariableLocksExpire(message) => {
+            Command::VariableLocksExpire(variables::expire(message)?)
         }
         Message::Plan(message) => Command::PlanApply(Box::new(plan::from_message(message)?)),
         Message::PlanApply(document) => Command::PlanApply(from_document(document)?),

@@ -10,6 +10,7 @@ mod metrics;
 mod outcome;
 mod packed;
 mod plan;
+mod variables;
 
 use bytes::Bytes;
 use prost::Message;

@@ -38,6 +38,7 @@ pub fn encode_applied(applied: &Applied) -> Result<Vec<u8>, EncodeError> {
         | Outcome::Evaluated(_)
         | Outcome::Collected(_)
         | Outcome::OneTimeTokenExchanged { .. }
+        | Outcome::VariableChanged(_)
         | Outcome::EvalsDeleted(_) => log::applied::Outcome::Document(to_document(outcome)?),
     };
     Ok(log::Applied {

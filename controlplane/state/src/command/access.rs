@@ -3,8 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::keyring::{RootKeyChange, RootKeyUpsert, TokensRekey};
 use super::{AllocsResign, Command, IDENTITY_LEVEL};
-use crate::access::{AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, RootKey};
+use crate::access::{AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken};
 use crate::record::Digest;
 
 /// The level of the first release that reads these commands.
@@ -30,6 +31,10 @@ pub enum AccessCommand {
     OneTimeTokens(OneTimeTokens),
     /// Adds a root key. Refused where the active key is not the one that it names.
     RootKeyUpsert(Box<RootKeyUpsert>),
+    /// Changes a root key, or removes it.
+    RootKey(RootKeyChange),
+    /// Replaces secrets by the same ones, sealed with the active root key.
+    TokensRekey(TokensRekey),
     /// Moves allocations to the active root key.
     AllocsResign(AllocsResign),
 }
@@ -43,9 +48,12 @@ impl AccessCommand {
             | Self::Roles(_)
             | Self::AuthMethods(_)
             | Self::BindingRules(_)
-            | Self::OneTimeTokens(_)
-            | Self::RootKeyUpsert(_) => ACCESS_LEVEL,
-            Self::AllocsResign(_) => IDENTITY_LEVEL,
+            | Self::OneTimeTokens(_) => ACCESS_LEVEL,
+            Self::RootKeyUpsert(upsert) if upsert.is_of_first_key() => ACCESS_LEVEL,
+            Self::RootKeyUpsert(_)
+            | Self::RootKey(_)
+            | Self::TokensRekey(_)
+            | Self::AllocsResign(_) => IDENTITY_LEVEL,
         }
     }
 }
@@ -67,6 +75,8 @@ into_command! {
     AuthMethods(AclAuthMethods),
     BindingRules(AclBindingRules),
     OneTimeTokens(OneTimeTokens),
+    RootKey(RootKeyChange),
+    TokensRekey(TokensRekey),
 }
 
 impl From<RootKeyUpsert> for Command {
@@ -147,14 +157,4 @@ pub enum OneTimeTokens {
     },
     /// Removes those of these that are expired.
     Expire { digests: Vec<Digest> },
-}
-
-/// A new root key.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct RootKeyUpsert {
-    /// The key. `apply` sets its number, times and indexes.
-    pub key: RootKey,
-    /// The number of the active key that the proposer saw; `None` where it saw none. Refused where
-    /// another one is active: of two leaders that make the first key, one does.
-    pub replaces: Option<u32>,
 }

@@ -9,6 +9,7 @@ mod children;
 mod evals;
 mod identity;
 mod jobs;
+mod keyring;
 mod namespaces;
 mod networks;
 mod nodes;
@@ -16,6 +17,7 @@ mod periodic;
 mod plan;
 mod scale;
 mod tag;
+mod variables;
 
 use std::sync::Arc;
 
@@ -31,6 +33,7 @@ pub use children::*;
 pub use evals::*;
 pub use identity::*;
 pub use jobs::*;
+pub use keyring::*;
 pub use namespaces::DeletionRule;
 pub use networks::NETWORKS_LEVEL;
 pub use nodes::*;
@@ -38,6 +41,7 @@ pub use periodic::*;
 pub use plan::*;
 pub use scale::*;
 pub use tag::*;
+pub use variables::*;
 
 use crate::access::AclToken;
 use crate::namespace::Namespace;
@@ -190,6 +194,12 @@ pub enum Command {
     AclBootstrap { token: AclToken, reset_index: u64 },
     /// Changes access control: tokens, policies, roles, logins, root keys.
     Access(AccessCommand),
+    /// Changes a variable.
+    #[serde(skip)]
+    VariableApply(Box<VariableApply>),
+    /// Ends locks on variables.
+    #[serde(skip)]
+    VariableLocksExpire(VariableLocksExpire),
     /// Creates or replaces a namespace.
     NamespaceUpsert { namespace: Namespace },
     /// Removes a namespace that holds nothing that the rule counts.
@@ -260,6 +270,7 @@ impl Command {
             | Self::NodeDrainComplete { .. }
             | Self::NodePoolUpsert { .. }
             | Self::NodePoolDelete { .. } => 2,
+            Self::VariableApply(_) | Self::VariableLocksExpire(_) => IDENTITY_LEVEL,
             // An older release would drop the new fields, and differ.
             Self::AclBootstrap { token, .. } if token.is_of_first_release() => 1,
             Self::RestoreBegin { client_tokens, .. } if client_tokens.is_default() => 1,

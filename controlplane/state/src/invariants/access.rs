@@ -1,11 +1,11 @@
 //! Access control: what is derived from its tables, and what holds between their rows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::derived::is_index;
 use super::{Found, Rule};
-use crate::access::{RootKeyState, Sealed};
+use crate::access::{RootKeyState, Sealed, SealedCounts};
 use crate::tables::Tables;
 
 pub(super) fn indexes(tables: &Tables, found: &mut Found) {
@@ -54,6 +54,17 @@ pub(super) fn indexes(tables: &Tables, found: &mut Found) {
             && access.one_time_by_expiry.contains(&place)
     });
     let count = access.one_time_tokens.len();
+    let mut sealed: BTreeMap<u32, SealedCounts> = BTreeMap::new();
+    for seal in tables.acl_tokens().filter_map(|it| it.sealed.as_ref()) {
+        sealed.entry(seal.key).or_default().tokens += 1;
+    }
+    for seal in tables.auth_methods().filter_map(|it| it.sealed.as_ref()) {
+        sealed.entry(seal.key).or_default().methods += 1;
+    }
+    same(
+        "values by root key",
+        sealed.iter().eq(&access.sealed_by_key),
+    );
     let complete =
         access.one_time_by_accessor.len() == count && access.one_time_by_expiry.len() == count;
     same("one-time tokens", one_time && complete);
@@ -75,7 +86,8 @@ pub(super) fn rows(tables: &Tables, found: &mut Found) {
         .root_keys()
         .filter(|key| key.state == RootKeyState::Active);
     let count = active.count();
-    found.unless(count <= 1, Rule::Access, || {
+    let wanted = usize::from(tables.root_keys().next().is_some());
+    found.unless(count == wanted, Rule::Access, || {
         format!("{count} active root keys")
     });
     let numbered = tables.access.root_keys_numbered;

@@ -19,7 +19,7 @@ pub fn difference(left: &Tables, right: &Tables) -> Option<&'static str> {
             .collect()
     };
     let (mine, other) = (&left.access, &right.access);
-    let checks: [(&'static str, bool); 27] = [
+    let checks: [(&'static str, bool); 28] = [
         ("index", left.index == right.index),
         ("log offset", left.log_offset == right.log_offset),
         ("time", left.now == right.now),
@@ -59,6 +59,7 @@ pub fn difference(left: &Tables, right: &Tables) -> Option<&'static str> {
             "numbers of root keys",
             mine.root_keys_numbered == other.root_keys_numbered,
         ),
+        ("variables", left.variables.rows == right.variables.rows),
         (
             "beginning of identities",
             mine.identities_begun == other.identities_begun,

@@ -9,6 +9,7 @@ mod difference;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod variables;
 
 use std::fmt;
 
@@ -56,6 +57,8 @@ pub enum Rule {
     /// One default auth method and one active root key at most; binding rules have their method,
     /// sealed values their root key.
     Access,
+    /// The namespace and the root key of every variable are there.
+    Variables,
     /// Indexes of rows never go back, and are not ahead of the log.
     RowIndexes,
     /// A deployment's counters agree with its allocations.
@@ -80,6 +83,8 @@ pub fn check(tables: &Tables) -> Vec<Violation> {
     rows::node_drains(tables, &mut found);
     rows::node_pools(tables, &mut found);
     access::rows(tables, &mut found);
+    variables::derived(tables, &mut found);
+    variables::rows(tables, &mut found);
     rows::row_indexes(tables, &mut found);
     rows::deployment_counters(tables, &mut found);
     found.violations

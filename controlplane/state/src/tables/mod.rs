@@ -9,6 +9,7 @@ mod evals;
 mod jobs;
 mod nodes;
 mod pools;
+mod variables;
 
 use std::sync::Arc;
 
@@ -31,6 +32,8 @@ pub(crate) use allocs::{AllocTally, signed_live};
 pub use children::Children;
 pub(crate) use children::parent_of;
 pub(crate) use evals::{EvalTally, slot_of};
+pub(crate) use variables::VariableTables;
+pub use variables::VariableTally;
 
 /// The tables that readers can wait for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -67,6 +70,8 @@ pub enum Table {
     OneTimeTokens,
     /// Root keys. That one seals something is no change.
     RootKeys,
+    /// Variables. That one is sealed with another key is no change.
+    Variables,
     /// The scheduler's configuration.
     SchedulerConfig,
     /// The cluster's incarnation.
@@ -75,7 +80,7 @@ pub enum Table {
 
 impl Table {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Nodes,
         Self::Jobs,
         Self::JobVersions,
@@ -92,6 +97,7 @@ impl Table {
         Self::AclBindingRules,
         Self::OneTimeTokens,
         Self::RootKeys,
+        Self::Variables,
         Self::SchedulerConfig,
         Self::Cluster,
     ];
@@ -145,6 +151,8 @@ pub struct Tables {
     pub(crate) node_pools: OrdMap<String, Arc<NodePool>>,
     /// With what is derived from it.
     pub(crate) access: AccessTables,
+    /// With what is derived from it.
+    pub(crate) variables: VariableTables,
 
     // Derived. Rebuilt on restore, never written to a checkpoint (specifications are written: their
     // references are what is derived).

@@ -23,4 +23,5 @@ mod returns;
 mod scaling;
 mod sessions;
 mod updates;
+mod variables;
 mod watch;

@@ -340,6 +340,7 @@ fn a_namespace_is_deleted_once_nothing_in_it_is_live() {
             namespace,
             jobs,
             allocs,
+            variables: 0,
         };
         Outcome::Refused(Refusal::NamespaceHolds(holds))
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use controlplane_state::command::{NodeSynced, Purge, RootKeyUpsert};
+use controlplane_state::command::{NodeSynced, Purge, RootKeyUpsert, Rotation};
 use controlplane_state::{
     AclToken, AclTokenKind, ClientTokens, Command, HelloAnswer, ItemResult, Outcome,
     RESTORE_BYTES_MAX, RESTORE_SILENCE, Refusal, SessionEpoch, Signal, State, Table, invariants,
@@ -445,6 +445,7 @@ fn no_number_of_a_root_key_means_another_one_after_a_restore() {
         Command::from(RootKeyUpsert {
             key,
             replaces: None,
+            rotation: Rotation::Plain,
         })
     };
     cluster.done(upsert(1));

@@ -18,14 +18,14 @@ const READERS: &str = "namespace \"default\" {\n  policy = \"read\"\n}\n";
 const STREAM_END_MAX: Duration = Duration::from_secs(5);
 
 /// `drover` against one server of a cluster, with a token.
-struct Shell<'a> {
-    cluster: &'a Cluster,
-    server: usize,
-    token: &'a str,
+pub(crate) struct Shell<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) server: usize,
+    pub(crate) token: &'a str,
 }
 
 impl Shell<'_> {
-    fn command(&self, arguments: &[&str]) -> anyhow::Result<Command> {
+    pub(crate) fn command(&self, arguments: &[&str]) -> anyhow::Result<Command> {
         let mut command = Command::new(Program::Drover.path(None)?);
         let port = self.cluster.ports(self.server).http;
         command
@@ -42,7 +42,7 @@ impl Shell<'_> {
     }
 
     /// The output of a command that has to work.
-    fn works(&self, arguments: &[&str]) -> anyhow::Result<String> {
+    pub(crate) fn works(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.run(arguments)?;
         let error = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{arguments:?}: {error}");

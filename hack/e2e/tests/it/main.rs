@@ -23,6 +23,7 @@ mod node_facts;
 mod node_faults;
 mod node_pools;
 mod node_tasks;
+mod oidc_provider;
 mod pages;
 mod preemption;
 mod python_client;

@@ -203,7 +203,7 @@ fn id_token(shared: &Shared, nonce: &str, misdeed: Option<Misdeed>) -> String {
     }
     match misdeed {
         Some(Misdeed::OtherKey) => {
-            let other = Key::new(shared.keys[0].id.clone());
+            let other = Key::new(shared.keys[0].id.clone(), shared.keys[0].kind);
             sign(&claims, &other.signing()).expect("a token")
         }
         Some(Misdeed::Unsigned) => {

@@ -2,11 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
-
-/// How long a stalled connection is kept.
-const STALL_MAX: Duration = Duration::from_secs(60);
 
 /// A request.
 #[derive(Clone, Debug, Default)]
@@ -43,11 +38,10 @@ pub(super) enum Answer {
 }
 
 /// Reads one request and sends its answer.
-pub(super) fn serve(stream: TcpStream, answer: impl FnOnce(&Request) -> Answer) {
-    let Some(request) = read(&stream) else {
+pub(super) fn serve(mut stream: impl Read + Write, answer: impl FnOnce(&Request) -> Answer) {
+    let Some(request) = read(&mut stream) else {
         return;
     };
-    let mut stream = stream;
     // A client that hangs up has its own error.
     let _ = match answer(&request) {
         Answer::Whole { status, body } => stream.write_all(
@@ -69,14 +63,13 @@ pub(super) fn serve(stream: TcpStream, answer: impl FnOnce(&Request) -> Answer) 
         Answer::Stall(bytes) => {
             let sent = stream.write_all(&bytes);
             // Ends when the client hangs up.
-            let _ = stream.set_read_timeout(Some(STALL_MAX));
             let _ = stream.read(&mut [0]);
             sent
         }
     };
 }
 
-fn read(stream: &TcpStream) -> Option<Request> {
+fn read(stream: &mut impl Read) -> Option<Request> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;

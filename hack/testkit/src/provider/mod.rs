@@ -13,23 +13,29 @@
 
 mod answer;
 mod http;
+mod key;
+mod private;
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use protocol_access::jwt::{SigningAlgorithm, SigningKey, sign};
-use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
+use protocol_access::jwt::sign;
 use serde_json::{Map, Value, json};
 
 use self::http::Request;
+use self::key::{Key, Kind};
+use self::private::PrivateTls;
 
 /// The client that the provider knows.
 pub const CLIENT_ID: &str = "drover";
 /// The secret of that client. Tests search all outputs for it.
 pub const CLIENT_SECRET: &str = "planted client secret";
+
+/// How long a connection without a request, or a stalled one, is kept.
+const STALL_MAX: Duration = Duration::from_secs(60);
 
 /// How a provider fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,8 +79,9 @@ pub enum Misdeed {
 /// See the top of this file.
 #[derive(Debug)]
 pub struct Provider {
-    address: SocketAddr,
     shared: Arc<Mutex<Shared>>,
+    /// The certificate of its authority, PEM; empty over http.
+    authority: String,
 }
 
 /// A user's way back from the provider.
@@ -90,7 +97,9 @@ pub struct SentBack {
 
 #[derive(Debug)]
 struct Shared {
+    scheme: &'static str,
     address: SocketAddr,
+    key_kind: Kind,
     keys: Vec<Key>,
     /// Misdeeds by path.
     misdeeds: BTreeMap<&'static str, Misdeed>,
@@ -110,35 +119,31 @@ struct Granted {
     challenge: Option<String>,
 }
 
-#[derive(Debug)]
-struct Key {
-    id: String,
-    pair: KeyPair,
-}
-
-impl Key {
-    fn new(id: String) -> Self {
-        let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key pair");
-        Self { id, pair }
-    }
-
-    fn signing(&self) -> SigningKey {
-        let pem = self.pair.serialize_pem();
-        SigningKey::from_pem(SigningAlgorithm::Es256, Some(self.id.clone()), &pem).expect("a key")
-    }
-}
-
 impl Provider {
-    /// Starts one that behaves. Its user is `sub = "user-1"`, with `claims` beside.
+    /// Starts one that behaves, over http, with an elliptic curve. Its user is `sub = "user-1"`,
+    /// with `claims` beside.
     pub fn start(claims: Value) -> Self {
+        Self::start_with(claims, Kind::P256, None)
+    }
+
+    /// The same over https, with a certificate of an authority that no other host knows, and with
+    /// an RSA key.
+    pub fn start_private(claims: Value) -> Self {
+        Self::start_with(claims, Kind::Rsa2048, Some(PrivateTls::new()))
+    }
+
+    fn start_with(claims: Value, key_kind: Kind, tls: Option<PrivateTls>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let address = listener.local_addr().expect("an address");
         let Value::Object(claims) = claims else {
             panic!("claims are an object");
         };
+        let authority = tls.as_ref().map(|tls| tls.authority().to_owned());
         let shared = Arc::new(Mutex::new(Shared {
+            scheme: tls.as_ref().map_or("http", |_| "https"),
             address,
-            keys: vec![Key::new("key-1".to_owned())],
+            key_kind,
+            keys: vec![Key::new("key-1".to_owned(), key_kind)],
             misdeeds: BTreeMap::new(),
             claims,
             codes: BTreeMap::new(),
@@ -148,16 +153,29 @@ impl Provider {
         let served = Arc::clone(&shared);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let shared = Arc::clone(&served);
-                std::thread::spawn(move || http::serve(stream, |ask| answer::to(&shared, ask)));
+                let (shared, tls) = (Arc::clone(&served), tls.clone());
+                let _ = stream.set_read_timeout(Some(STALL_MAX));
+                let answer = move |ask: &Request| answer::to(&shared, ask);
+                std::thread::spawn(move || match tls {
+                    None => http::serve(stream, answer),
+                    Some(tls) => http::serve(tls.over(stream), answer),
+                });
             }
         });
-        Self { address, shared }
+        Self {
+            shared,
+            authority: authority.unwrap_or_default(),
+        }
+    }
+
+    /// The certificate of its authority, PEM; empty over http.
+    pub fn authority(&self) -> &str {
+        &self.authority
     }
 
     /// The issuer, which is also the discovery address.
     pub fn issuer(&self) -> String {
-        format!("http://{}", self.address)
+        self.shared.lock().issuer()
     }
 
     /// The address of the key set.
@@ -180,7 +198,7 @@ impl Provider {
         let mut shared = self.shared.lock();
         shared.numbers += 1;
         let id = format!("key-{}", shared.numbers);
-        shared.keys = vec![Key::new(id)];
+        shared.keys = vec![Key::new(id, shared.key_kind)];
     }
 
     /// How many requests came for `path`.
@@ -224,7 +242,7 @@ pub fn now_s() -> u64 {
 
 impl Shared {
     fn issuer(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme, self.address)
     }
 
     fn misdeed(&self, path: &str) -> Option<Misdeed> {
@@ -232,17 +250,7 @@ impl Shared {
     }
 
     fn key_set(&self) -> Value {
-        use base64::Engine as _;
-        use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-        let keys = self.keys.iter().map(|key| {
-            // An uncompressed point: 4, x, y.
-            let point = key.pair.public_key_raw();
-            json!({
-                "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": key.id,
-                "x": URL_SAFE_NO_PAD.encode(&point[1..33]),
-                "y": URL_SAFE_NO_PAD.encode(&point[33..65]),
-            })
-        });
-        json!({"keys": keys.collect::<Vec<_>>()})
+        let keys: Vec<Value> = self.keys.iter().map(Key::published).collect();
+        json!({"keys": keys})
     }
 }

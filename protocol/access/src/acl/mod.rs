@@ -133,6 +133,13 @@ impl Acl {
         self.is_management || own || self.variables.iter().any(gives)
     }
 
+    /// Whether any rule gives the right on a variable, be it one that does not exist.
+    pub fn in_some_variable(&self, capability: VariableCapability) -> bool {
+        let mut rules = self.variables.iter();
+        let own = self.own.is_some() && OwnPaths::gives(capability);
+        self.is_management || own || rules.any(|(_, rights)| rights.contains(capability))
+    }
+
     /// A right on a node pool.
     pub fn node_pool(&self, name: &str, capability: NodePoolCapability) -> bool {
         self.is_management || self.node_pools.rights(name).contains(capability)

@@ -34,16 +34,20 @@ impl OwnPaths {
         &self.namespace
     }
 
+    /// Whether a workload has the right on its own paths.
+    pub(super) fn gives(capability: VariableCapability) -> bool {
+        matches!(
+            capability,
+            VariableCapability::Read | VariableCapability::List
+        )
+    }
+
     /// Whether the workload has the right on one of its own paths.
     pub fn allow(&self, namespace: &str, path: &str, capability: VariableCapability) -> bool {
         let is_own = || {
             let own = self.longest.starts_with(path);
             own && self.ends.contains(&path.len())
         };
-        let reads = matches!(
-            capability,
-            VariableCapability::Read | VariableCapability::List
-        );
-        reads && namespace == &*self.namespace && is_own()
+        Self::gives(capability) && namespace == &*self.namespace && is_own()
     }
 }

@@ -15,11 +15,13 @@ mod resources;
 mod service;
 mod task;
 mod template;
+mod variable;
 mod volume;
 
 pub(crate) use self::job::JOB;
 pub(crate) use self::namespace::NAMESPACE;
 pub(crate) use self::pool::NODE_POOL;
+pub(crate) use self::variable::VARIABLE;
 use crate::decode::{DecodedBlock, Problems};
 
 /// One kind of block.

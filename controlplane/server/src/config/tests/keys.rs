@@ -16,7 +16,7 @@ const BASE: [(&str, &str); 2] = [
 /// A key, a file's lines that set it, and what they come to.
 type Row = (&'static str, &'static str, fn(&Config) -> bool);
 
-const TOP: [Row; 8] = [
+const TOP: [Row; 13] = [
     ("name", "name = \"s7\"", |it| it.name == "s7"),
     ("region", "region = \"eu\"", |it| it.region.as_str() == "eu"),
     ("datacenter", "datacenter = \"dc7\"", |it| {
@@ -36,6 +36,31 @@ const TOP: [Row; 8] = [
         "keyring.file.path",
         "keyring \"file\" {\n path = \"/d7\"\n}",
         |it| it.kek_dir == Path::new("/d7"),
+    ),
+    (
+        "keyring.file.active_kek",
+        "keyring \"file\" {\n active_kek = \"0123456789abcdef\"\n}",
+        |it| matches!(it.wrapping_kek, WrappingKek::File(_)),
+    ),
+    (
+        "keyring.credential.name",
+        "keyring \"credential\" {\n name = \"k7\"\n}",
+        |it| matches!(&it.kek_sources[..], [KekSource::Credential { name, .. }] if name == "k7"),
+    ),
+    (
+        "keyring.credential.active",
+        "keyring \"credential\" {\n active = true\n}",
+        |it| it.wrapping_kek == WrappingKek::Source(0),
+    ),
+    (
+        "keyring.environment.variable",
+        "keyring \"environment\" {\n variable = \"K7\"\n}",
+        |it| it.kek_sources == [KekSource::Environment("K7".to_owned())],
+    ),
+    (
+        "keyring.environment.active",
+        "keyring \"environment\" {\n active = true\n}",
+        |it| it.wrapping_kek == WrappingKek::Source(0),
     ),
 ];
 
@@ -122,7 +147,7 @@ const SECURITY: [Row; 11] = [
     ),
 ];
 
-const SERVER: [Row; 14] = [
+const SERVER: [Row; 18] = [
     (
         "server.bootstrap_expect",
         "server {\n bootstrap_expect = 3\n retry_join = [\"a\"]\n}",
@@ -192,6 +217,26 @@ const SERVER: [Row; 14] = [
         "server.deployment_gc_threshold",
         "server { deployment_gc_threshold = \"7s\" }",
         |it| it.gc.deployments.as_secs() == 7,
+    ),
+    (
+        "server.root_key_rotation_threshold",
+        "server { root_key_rotation_threshold = \"77s\" }",
+        |it| it.root_keys.rotation_threshold.as_secs() == 77,
+    ),
+    (
+        "server.root_key_gc_interval",
+        "server { root_key_gc_interval = \"7s\" }",
+        |it| it.root_keys.gc_interval.as_secs() == 7,
+    ),
+    (
+        "server.root_key_gc_threshold",
+        "server { root_key_gc_threshold = \"7s\" }",
+        |it| it.root_keys.gc_threshold.as_secs() == 7,
+    ),
+    (
+        "server.oidc_issuer",
+        "server { oidc_issuer = \"https://id.example/x/\" }",
+        |it| it.oidc_issuer.as_deref() == Some("https://id.example/x"),
     ),
 ];
 
@@ -264,7 +309,10 @@ fn keys_in(block: &str) -> Vec<String> {
     let text = match block {
         "" => "no_such_key = 1".to_owned(),
         // A label is part of the key.
-        "keyring.file" => "keyring \"file\" {\n no_such_key = 1\n}".to_owned(),
+        block if block.starts_with("keyring.") => {
+            let label = &block["keyring.".len()..];
+            format!("keyring \"{label}\" {{\n no_such_key = 1\n}}")
+        }
         block => format!("{block} {{\n no_such_key = 1\n}}"),
     };
     let error = build(&with(&text)).expect_err("refused");
@@ -285,6 +333,8 @@ fn every_key_that_the_reader_knows_has_a_row() {
         "limits",
         "telemetry",
         "keyring.file",
+        "keyring.credential",
+        "keyring.environment",
     ];
     let at_the_top = keys_in("").into_iter();
     let is_block = |key: &String| blocks.iter().any(|it| it.split('.').next() == Some(&**key));
@@ -345,6 +395,22 @@ fn a_value_that_could_have_no_effect_is_refused_by_its_key() {
             "limits { http_max_conns_per_client = 0 }",
         ),
         ("limits.job_max_bytes", "limits { job_max_bytes = 1023 }"),
+        (
+            "server.root_key_rotation_threshold",
+            "server { root_key_rotation_threshold = \"9s\" }",
+        ),
+        (
+            "server.root_key_gc_interval",
+            "server { root_key_gc_interval = \"0s\" }",
+        ),
+        (
+            "server.oidc_issuer",
+            "server { oidc_issuer = \"http://id.example\" }",
+        ),
+        (
+            "server.oidc_issuer",
+            "server { oidc_issuer = \"https://id.example/?a=b\" }",
+        ),
         ("limits.sessions_max", "limits { sessions_max = 0 }"),
         (
             "http.response_headers",
@@ -357,6 +423,23 @@ fn a_value_that_could_have_no_effect_is_refused_by_its_key() {
         (
             "keyring.file.path",
             "keyring \"file\" {\n path = \"keys\"\n}",
+        ),
+        (
+            "keyring.file.active_kek",
+            "keyring \"file\" {\n active_kek = \"ab12\"\n}",
+        ),
+        (
+            "keyring.credential.name",
+            "keyring \"credential\" {\n name = \"../kek\"\n}",
+        ),
+        (
+            "keyring.environment.variable",
+            "keyring \"environment\" {\n variable = \"A=B\"\n}",
+        ),
+        (
+            "keyring",
+            "keyring \"credential\" {\n active = true\n}\nkeyring \"environment\" {\n active = \
+             true\n}",
         ),
         (
             "acl.token_max_expiration_ttl",

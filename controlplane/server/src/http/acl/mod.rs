@@ -11,7 +11,7 @@ mod secrets;
 mod token_view;
 mod tokens;
 mod whoami;
-mod written;
+pub(super) mod written;
 
 use super::route::Routes;
 

@@ -10,17 +10,18 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::cluster::Changed;
 use crate::http::ask::Ask;
 use crate::http::error::HttpError;
 
 /// How long an entry that is on a majority may take until it is applied here.
-const APPLIED_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const APPLIED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A change that was made, and a state that has it.
-pub(super) struct Applied {
-    pub(super) snapshot: Snapshot,
-    pub(super) index: u64,
-    pub(super) outcome: Outcome,
+pub(in crate::http) struct Applied {
+    pub(in crate::http) snapshot: Snapshot,
+    pub(in crate::http) index: u64,
+    pub(in crate::http) outcome: Outcome,
 }
 
 /// Changes the state, and waits until the change is applied here: its answer shows the object, and
@@ -31,6 +32,14 @@ pub(super) struct Applied {
 pub(super) async fn apply(ask: &Ask, command: Command) -> Result<Applied, HttpError> {
     // Boxed: the futures of handlers are laid out within the depth that the compiler allows.
     let changed = Box::pin(ask.change(command)).await?;
+    applied(ask, changed).await
+}
+
+/// Waits until a change is applied here.
+///
+/// # Errors
+/// When that takes too long.
+pub(in crate::http) async fn applied(ask: &Ask, changed: Changed) -> Result<Applied, HttpError> {
     let deadline = Instant::now() + APPLIED_WITHIN;
     let snapshot = ask.api.cluster.at_least(changed.index, deadline).await?;
     Ok(Applied {

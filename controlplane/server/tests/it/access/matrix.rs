@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use protocol_access::{NamespaceCapability, NodePoolCapability, OperatorCapability};
+use protocol_access::{
+    NamespaceCapability, NodePoolCapability, OperatorCapability, VariableCapability,
+};
 use protocol_api::{Endpoint, Method, endpoints};
 
 use super::{policy, token, world};
@@ -18,6 +20,11 @@ fn rules() -> Vec<(String, String)> {
     for name in names.filter(|name| *name != "deny") {
         let rule = format!("namespace \"default\" {{ capabilities = [\"{name}\"] }}");
         rules.push((name.to_owned(), rule));
+    }
+    for name in VariableCapability::ALL.iter().map(|it| it.name()) {
+        let path = format!("path \"*\" {{ capabilities = [\"{name}\"] }}");
+        let rule = format!("namespace \"default\" {{ variables {{ {path} }} }}");
+        rules.push((format!("variables {name}"), rule));
     }
     for name in NodePoolCapability::ALL.iter().map(|it| it.name()) {
         let rule = format!("node_pool \"*\" {{ capabilities = [\"{name}\"] }}");

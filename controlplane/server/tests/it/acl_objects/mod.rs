@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 /// A server with access control, and its first token.
-struct Acl {
-    world: World,
-    manager: Client,
+pub(crate) struct Acl {
+    pub(crate) world: World,
+    pub(crate) manager: Client,
     secret: String,
 }
 
 /// A client of a token, with what it takes to ask for something.
-trait Asks {
+pub(crate) trait Asks {
     async fn read(&self, path: &str) -> Result<Value, ClientError>;
     async fn write(&self, path: &str, body: Value) -> Result<Value, ClientError>;
     async fn remove(&self, path: &str) -> Result<Value, ClientError>;
@@ -43,7 +43,7 @@ impl Asks for Client {
 }
 
 impl Acl {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let world = World::start_with(|config| config.acl_enabled = true).await;
         let token = world.put("/v1/acl/bootstrap", json!({})).await;
         let token = token.expect("the first token");
@@ -57,7 +57,7 @@ impl Acl {
     }
 
     /// A client token with these fields, and a client that shows it.
-    async fn token(&self, mut fields: Value) -> (Value, Client) {
+    pub(crate) async fn token(&self, mut fields: Value) -> (Value, Client) {
         fields["Type"] = json!("client");
         let token = self.manager.write("/v1/acl/token", fields).await;
         let token = token.expect("a token");
@@ -65,7 +65,7 @@ impl Acl {
         (token, client)
     }
 
-    async fn policy(&self, name: &str, rules: &str) {
+    pub(crate) async fn policy(&self, name: &str, rules: &str) {
         let path = format!("/v1/acl/policy/{name}");
         let body = json!({ "Name": name, "Rules": rules });
         self.manager.write(&path, body).await.expect("a policy");

@@ -3,4 +3,5 @@
 mod honest;
 mod hostile;
 mod over_http;
+mod private;
 mod setup;

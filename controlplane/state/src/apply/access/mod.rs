@@ -5,6 +5,7 @@ mod keys;
 mod logins;
 mod one_time;
 mod policies;
+mod rekey;
 mod resign;
 mod roles;
 mod tokens;
@@ -62,17 +63,29 @@ impl Draft {
             AccessCommand::BindingRules(command) => self.binding_rules(command),
             AccessCommand::OneTimeTokens(command) => self.one_time_tokens(command),
             AccessCommand::RootKeyUpsert(command) => self.root_key_upsert(*command),
+            AccessCommand::RootKey(command) => self.root_key_change(command),
+            AccessCommand::TokensRekey(command) => self.tokens_rekey(command),
             AccessCommand::AllocsResign(command) => self.allocs_resign(&command),
         }
     }
 
     /// Counts a value that comes with the command. Its key may be gone since it was sealed.
     pub(super) fn take_sealed(&mut self, sealed: Option<&Sealed>) -> Result<(), AccessRefusal> {
-        let Some(Sealed { key, bytes, .. }) = sealed else {
-            return Ok(());
-        };
+        match sealed {
+            Some(sealed) => self.take_seal(sealed, SEALED_BYTES_MAX),
+            None => Ok(()),
+        }
+    }
+
+    /// The same for a value of at most so many bytes.
+    pub(in crate::apply) fn take_seal(
+        &mut self,
+        sealed: &Sealed,
+        bytes_max: usize,
+    ) -> Result<(), AccessRefusal> {
+        let Sealed { key, bytes, .. } = sealed;
         let length = bytes.len();
-        if length > SEALED_BYTES_MAX {
+        if length > bytes_max {
             return Err(AccessRefusal::SealedTooLong { bytes: length });
         }
         if self.tables.root_key(*key).is_none() {

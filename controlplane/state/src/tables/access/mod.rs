@@ -2,6 +2,7 @@
 
 mod put;
 mod read;
+mod seals;
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use protocol_model::{JobKey, UnixNanos};
 
 use crate::access::{
     AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, OneTimeToken, RootKey,
+    SealedCounts,
 };
 use crate::record::Digest;
 pub use read::KeptPolicies;
@@ -48,4 +50,6 @@ pub(crate) struct AccessTables {
     /// By the access token that they stand for.
     pub(crate) one_time_by_accessor: OrdMap<String, Digest>,
     pub(crate) one_time_by_expiry: OrdSet<(UnixNanos, Digest)>,
+    /// By root key; no row without a value.
+    pub(crate) sealed_by_key: OrdMap<u32, SealedCounts>,
 }

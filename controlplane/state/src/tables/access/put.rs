@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::{Table, Tables, index_insert, index_remove};
+use super::seals::SealedKind;
 use crate::access::{
     AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, OneTimeToken, RootKey,
 };
@@ -14,6 +15,7 @@ impl Tables {
         self.touch(Table::AclTokens);
         self.forget_acl_token(&token.accessor_id);
         let access = &mut self.access;
+        access.seal_added(SealedKind::Token, token.sealed.as_ref());
         let token = Arc::new(token);
         let secret = (token.secret_hash, token.create_index);
         access.tokens_by_secret.insert(secret, Arc::clone(&token));
@@ -35,6 +37,7 @@ impl Tables {
         let Some(token) = access.tokens.remove(accessor) else {
             return false;
         };
+        access.seal_removed(SealedKind::Token, token.sealed.as_ref());
         let secret = (token.secret_hash, token.create_index);
         access.tokens_by_secret.remove(&secret);
         if let Some(expiration) = token.expiration {
@@ -103,13 +106,14 @@ impl Tables {
 impl Tables {
     pub(crate) fn put_auth_method(&mut self, method: AclAuthMethod) {
         self.touch(Table::AclAuthMethods);
-        let methods = &mut self.access.auth_methods;
-        methods.insert(method.name.clone(), Arc::new(method));
+        self.reseal_auth_method(method);
     }
 
     /// Removes an auth method. Its rules are removed before.
     pub(crate) fn remove_auth_method(&mut self, name: &str) {
-        if self.access.auth_methods.remove(name).is_some() {
+        if let Some(method) = self.access.auth_methods.remove(name) {
+            let access = &mut self.access;
+            access.seal_removed(SealedKind::Method, method.sealed.as_ref());
             self.touch(Table::AclAuthMethods);
         }
     }
@@ -173,6 +177,13 @@ impl Tables {
         let access = &mut self.access;
         access.root_keys_numbered = access.root_keys_numbered.max(key.number);
         access.root_keys.insert(key.number, Arc::new(key));
+    }
+
+    /// Removes a root key. Its number is never given again.
+    pub(crate) fn remove_root_key(&mut self, number: u32) {
+        if self.access.root_keys.remove(&number).is_some() {
+            self.touch(Table::RootKeys);
+        }
     }
 
     /// The number of the root key that a new allocation's identities are signed with; 0 before

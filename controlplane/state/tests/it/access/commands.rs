@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use controlplane_state::command::{KeyRemoval, Resealed, RootKeyChange, TokensRekey};
 use controlplane_state::{AuthMethodKind, TokenLocality};
 use protocol_model::AllocId;
 
 use super::*;
 
 pub(crate) fn commands() -> Vec<(&'static str, Command)> {
-    [rights(), logins(), once()].concat()
+    [rights(), logins(), once(), keys()].concat()
 }
 
 fn texts() -> Vec<String> {
@@ -119,7 +120,11 @@ fn once() -> Vec<(&'static str, Command)> {
         ..root_key(0xabc)
     };
     let replaces = Some(2);
-    let upsert = RootKeyUpsert { key, replaces };
+    let upsert = RootKeyUpsert {
+        key,
+        replaces,
+        rotation: Rotation::Plain,
+    };
     vec![
         ("acl_bootstrap_sealed", bootstrap),
         ("one_time_token_make", make_one_time(1, "a")),
@@ -127,5 +132,51 @@ fn once() -> Vec<(&'static str, Command)> {
         ("one_time_tokens_expire", expire.into()),
         ("root_key_upsert", upsert.into()),
         ("allocs_resign", resign(3, &[1, 2].map(AllocId::from_u128))),
+    ]
+}
+
+/// Changes of root keys, and secrets that are sealed anew.
+fn keys() -> Vec<(&'static str, Command)> {
+    let full = RootKeyUpsert {
+        key: RootKey {
+            state_time: UnixNanos(9),
+            ..root_key(0xdef)
+        },
+        replaces: Some(2),
+        rotation: Rotation::Full,
+    };
+    let rewrap = RootKeyChange::Rewrap {
+        number: 2,
+        before: [1; 8],
+        kek_id: [2; 8],
+        wrapped: vec![3, 4, 5],
+    };
+    let remove = RootKeyChange::Remove {
+        number: 2,
+        rule: KeyRemoval::Forced,
+    };
+    let resealed = |name: &str| Resealed {
+        name: name.to_owned(),
+        key: 2,
+        nonce: [7; 12],
+        sealed: sealed(3),
+    };
+    let rekey = TokensRekey {
+        tokens: vec![resealed("a")],
+        methods: vec![resealed("sso")],
+    };
+    vec![
+        ("root_key_upsert_full", full.into()),
+        (
+            "root_key_activate",
+            RootKeyChange::Activate { number: 2 }.into(),
+        ),
+        (
+            "root_key_end_rekey",
+            RootKeyChange::EndRekey { number: 2 }.into(),
+        ),
+        ("root_key_rewrap", rewrap.into()),
+        ("root_key_remove", remove.into()),
+        ("tokens_rekey", rekey.into()),
     ]
 }

@@ -5,12 +5,14 @@ mod limits;
 mod logins;
 mod one_time;
 mod random;
+mod rekey;
 mod resign;
 mod root_keys;
 mod tokens;
 
 use controlplane_state::command::{
-    AclAuthMethods, AclBindingRules, AclPolicies, AclRoles, AclTokens, OneTimeTokens, RootKeyUpsert,
+    AclAuthMethods, AclBindingRules, AclPolicies, AclRoles, AclTokens, OneTimeTokens,
+    RootKeyUpsert, Rotation,
 };
 use controlplane_state::{
     AccessRefusal, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AclTokenKind,
@@ -105,6 +107,7 @@ pub(crate) fn root_key(number: u128) -> RootKey {
         state: RootKeyState::Active,
         create_time: UnixNanos::ZERO,
         publish_time: UnixNanos::ZERO,
+        state_time: UnixNanos::ZERO,
         seals: 0,
         create_index: 0,
         modify_index: 0,
@@ -123,7 +126,14 @@ pub(crate) fn sealed(key: u32) -> Sealed {
 pub(crate) fn fill(cluster: &mut Harness) {
     let key = root_key(1);
     let replaces = None;
-    cluster.done(RootKeyUpsert { key, replaces }.into());
+    cluster.done(
+        RootKeyUpsert {
+            key,
+            replaces,
+            rotation: Rotation::Plain,
+        }
+        .into(),
+    );
     let policies = vec![policy("read"), policy_of_job("of-web", "web")];
     cluster.done(AclPolicies::Upsert { policies }.into());
     let roles = vec![role("r1", "dev")];

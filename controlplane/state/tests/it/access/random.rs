@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use controlplane_state::codec::{decode, encode};
-use controlplane_state::command::AccessCommand;
+use controlplane_state::command::{
+    AccessCommand, KeyRemoval, Resealed, RootKeyChange, TokensRekey,
+};
 use controlplane_state::{State, invariants};
 use proptest::prelude::*;
 
@@ -12,9 +14,10 @@ use super::*;
 
 /// A change of a few rows, so that most of them meet another one.
 pub(crate) fn some_command(number: u8, how: u16) -> Command {
-    match number % 16 {
-        0..=8 => rights(number % 16, how),
-        _ => logins(number % 16, how),
+    match number % 18 {
+        0..=8 => rights(number % 18, how),
+        16.. => keys(how),
+        _ => logins(number % 18, how),
     }
 }
 
@@ -116,9 +119,46 @@ fn logins(kind: u8, how: u16) -> Command {
         14 => exchange(digest),
         _ => {
             let replaces = Some(u32::from(how % 3)).filter(|number| *number > 0);
-            let key = root_key(u128::from(how % 4));
-            RootKeyUpsert { key, replaces }.into()
+            let mut key = root_key(u128::from(how % 4));
+            if how.is_multiple_of(7) {
+                key.state = RootKeyState::Prepublished;
+            }
+            let rotation = match how.is_multiple_of(5) {
+                true => Rotation::Full,
+                false => Rotation::Plain,
+            };
+            RootKeyUpsert {
+                key,
+                replaces,
+                rotation,
+            }
+            .into()
         }
+    }
+}
+
+/// A change of one of three keys, or a secret that is sealed anew.
+fn keys(how: u16) -> Command {
+    let number = u32::from(how % 3);
+    let rule = match how.is_multiple_of(2) {
+        true => KeyRemoval::Forced,
+        false => KeyRemoval::Unused,
+    };
+    let resealed = |name: String| Resealed {
+        name,
+        key: number,
+        nonce: sealed(number).nonce,
+        sealed: sealed(u32::from(how % 4)),
+    };
+    match how % 7 {
+        0 => RootKeyChange::Activate { number }.into(),
+        1 => RootKeyChange::EndRekey { number }.into(),
+        2 | 3 => RootKeyChange::Remove { number, rule }.into(),
+        _ => TokensRekey {
+            tokens: vec![resealed(format!("accessor-{}", small(how)))],
+            methods: vec![resealed(format!("m{}", small(how)))],
+        }
+        .into(),
     }
 }
 

@@ -6,7 +6,11 @@ use super::*;
 
 pub(super) fn upsert(number: u128, replaces: Option<u32>) -> RootKeyUpsert {
     let key = root_key(number);
-    RootKeyUpsert { key, replaces }
+    RootKeyUpsert {
+        key,
+        replaces,
+        rotation: Rotation::Plain,
+    }
 }
 
 fn states(cluster: &Harness) -> Vec<(u32, RootKeyState)> {
@@ -37,6 +41,7 @@ fn a_key_takes_the_place_of_the_one_that_it_names() {
             ..root_key(2)
         },
         replaces: Some(1),
+        rotation: Rotation::Plain,
     };
     cluster.done(prepublished.into());
     cluster.done(upsert(3, Some(1)).into());
@@ -108,4 +113,5 @@ fn bootstrap_is_of_the_first_level_only_without_a_sealed_secret() {
     assert_eq!(bootstrap(None).level(), 1);
     assert_eq!(bootstrap(Some(sealed(1))).level(), 3);
     assert_eq!(Command::from(upsert(1, None)).level(), 3);
+    assert_eq!(Command::from(upsert(2, Some(1))).level(), 4);
 }

@@ -402,6 +402,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         super::level_2::drains(),
         super::level_2::pools(),
         super::level_3::namespaces(),
+        super::level_4::variables(),
         crate::access::commands(),
     ]
     .concat()
