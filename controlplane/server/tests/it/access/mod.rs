@@ -2,10 +2,14 @@
 
 mod areas;
 mod budgets;
+mod differences;
 mod freshness;
 mod matrix;
 mod metrics;
 mod second_look;
+mod threats;
+
+use std::time::Duration;
 
 use controlplane_server::cluster::Cluster;
 use controlplane_state::command::{AclPolicies, AclTokens};
@@ -47,6 +51,15 @@ pub(crate) async fn policy(cluster: &Cluster, name: &str, rules: &str) {
 
 /// Makes a token with these policies; a management token without any.
 pub(crate) async fn token(cluster: &Cluster, policies: &[&str]) -> Holder {
+    made(cluster, policies, None).await
+}
+
+/// The same, for a token that expires after `ttl`.
+pub(crate) async fn expiring(cluster: &Cluster, policies: &[&str], ttl: Duration) -> Holder {
+    made(cluster, policies, Some(ttl)).await
+}
+
+async fn made(cluster: &Cluster, policies: &[&str], ttl: Option<Duration>) -> Holder {
     let holder = Holder {
         accessor_id: Uuid::new_v4().to_string(),
         secret: Uuid::new_v4().to_string(),
@@ -65,7 +78,7 @@ pub(crate) async fn token(cluster: &Cluster, policies: &[&str]) -> Holder {
         roles: Vec::new(),
         global: false,
         expiration: None,
-        ttl: None,
+        ttl,
         create_time: UnixNanos::ZERO,
         create_index: 0,
         modify_index: 0,
