@@ -14,7 +14,6 @@ use super::budgets::CallerBudgets;
 use super::known::KnownCallers;
 use super::measure::Meters;
 use super::rights::Rights;
-use super::second_look::SecondLook;
 use super::{Asker, Caller, Credential, SharedBarrier};
 use crate::config::Config;
 use crate::planted::{Planted, PlantedBug};
@@ -56,7 +55,7 @@ pub(crate) struct Access {
     rights: Mutex<Rights>,
     meters: Meters,
     budgets: CallerBudgets,
-    second_look: SecondLook,
+    lookup_barrier: SharedBarrier,
     health_barrier: SharedBarrier,
     /// The latest time at which a token was refused as expired, in nanoseconds since 1970.
     refused_at: AtomicI64,
@@ -79,7 +78,7 @@ impl Access {
             rights: Mutex::new(Rights::new()),
             meters: Meters::default(),
             budgets: CallerBudgets::new(Limits::default()),
-            second_look: SecondLook::default(),
+            lookup_barrier: SharedBarrier::default(),
             health_barrier: SharedBarrier::default(),
             refused_at: AtomicI64::new(0),
             planted: Planted::new(bug),
@@ -101,9 +100,11 @@ impl Access {
         &self.health_barrier
     }
 
-    /// For credentials that are not known here.
-    pub(crate) fn second_look(&self) -> &SecondLook {
-        &self.second_look
+    /// The barrier of credentials that are not known here: this server may lag behind the one that
+    /// made the token. That a credential was unknown a moment ago says nothing of now, so none is
+    /// remembered; the barrier is shared, and the address has a budget of failures.
+    pub(crate) fn lookup_barrier(&self) -> &SharedBarrier {
+        &self.lookup_barrier
     }
 
     /// Takes the settings that may change while a server runs: budgets, and labels of metrics.

@@ -28,6 +28,14 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
+    /// The holder of a token that is to be made.
+    pub(crate) fn unmade() -> Self {
+        Self {
+            accessor_id: Uuid::new_v4().to_string(),
+            secret: Uuid::new_v4().to_string(),
+        }
+    }
+
     pub(crate) fn of(&self, client: &Client) -> Client {
         client.clone().with_token(Some(self.secret.clone()))
     }
@@ -51,19 +59,28 @@ pub(crate) async fn policy(cluster: &Cluster, name: &str, rules: &str) {
 
 /// Makes a token with these policies; a management token without any.
 pub(crate) async fn token(cluster: &Cluster, policies: &[&str]) -> Holder {
-    made(cluster, policies, None).await
+    let holder = Holder::unmade();
+    make(cluster, &holder, policies).await;
+    holder
 }
 
 /// The same, for a token that expires after `ttl`.
 pub(crate) async fn expiring(cluster: &Cluster, policies: &[&str], ttl: Duration) -> Holder {
-    made(cluster, policies, Some(ttl)).await
+    let holder = Holder::unmade();
+    make_for(cluster, &holder, (policies, Some(ttl))).await;
+    holder
 }
 
-async fn made(cluster: &Cluster, policies: &[&str], ttl: Option<Duration>) -> Holder {
-    let holder = Holder {
-        accessor_id: Uuid::new_v4().to_string(),
-        secret: Uuid::new_v4().to_string(),
-    };
+/// Makes the token of this holder, as [`token`] does.
+pub(crate) async fn make(cluster: &Cluster, holder: &Holder, policies: &[&str]) {
+    make_for(cluster, holder, (policies, None)).await;
+}
+
+async fn make_for(
+    cluster: &Cluster,
+    holder: &Holder,
+    (policies, ttl): (&[&str], Option<Duration>),
+) {
     let kind = match policies {
         [] => AclTokenKind::Management,
         _ => AclTokenKind::Client,
@@ -87,7 +104,6 @@ async fn made(cluster: &Cluster, policies: &[&str], ttl: Option<Duration>) -> Ho
         tokens: vec![token],
     };
     cluster.change(command.into()).await.expect("a token");
-    holder
 }
 
 /// Deletes a token.
