@@ -63,3 +63,4 @@ pub mod shell;
 pub mod template;
 mod template_watch;
 pub mod upkeep;
+mod variables;

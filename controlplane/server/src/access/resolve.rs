@@ -14,6 +14,7 @@ use super::budgets::CallerBudgets;
 use super::known::KnownCallers;
 use super::measure::Meters;
 use super::rights::Rights;
+use super::workload::VerifiedTokens;
 use super::{Asker, Caller, Credential, SharedBarrier};
 use crate::config::Config;
 use crate::planted::{Planted, PlantedBug};
@@ -30,11 +31,27 @@ pub(crate) enum Rejected {
     Unknown,
     /// Its token has expired.
     Expired,
+    /// A workload token with another signature or algorithm than that of its key.
+    Signature,
+    /// A workload token that is meant for others.
+    Audience,
+    /// A workload token whose time has not come.
+    TooEarly,
+    /// A workload token whose allocation or task is over.
+    Ended,
 }
 
 impl Rejected {
     /// All of them, in the order of their declaration.
-    pub(crate) const ALL: [Self; 3] = [Self::Malformed, Self::Unknown, Self::Expired];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Malformed,
+        Self::Unknown,
+        Self::Expired,
+        Self::Signature,
+        Self::Audience,
+        Self::TooEarly,
+        Self::Ended,
+    ];
 
     /// The reason as metrics, logs and WhoAmI name it.
     pub(crate) fn name(self) -> &'static str {
@@ -42,6 +59,10 @@ impl Rejected {
             Self::Malformed => "malformed",
             Self::Unknown => "unknown",
             Self::Expired => "expired",
+            Self::Signature => "signature",
+            Self::Audience => "audience",
+            Self::TooEarly => "not_yet_valid",
+            Self::Ended => "ended",
         }
     }
 }
@@ -53,6 +74,7 @@ pub(crate) struct Access {
     management: Arc<Acl>,
     known: KnownCallers,
     rights: Mutex<Rights>,
+    verified: VerifiedTokens,
     meters: Meters,
     budgets: CallerBudgets,
     lookup_barrier: SharedBarrier,
@@ -76,6 +98,7 @@ impl Access {
             management: Arc::new(Acl::management()),
             known: KnownCallers::new(),
             rights: Mutex::new(Rights::new()),
+            verified: VerifiedTokens::new(),
             meters: Meters::default(),
             budgets: CallerBudgets::new(Limits::default()),
             lookup_barrier: SharedBarrier::default(),
@@ -98,6 +121,16 @@ impl Access {
     /// The barrier of those who ask for this server's health: they are never refused.
     pub(crate) fn health_barrier(&self) -> &SharedBarrier {
         &self.health_barrier
+    }
+
+    /// The rights of callers.
+    pub(super) fn rights(&self) -> &Mutex<Rights> {
+        &self.rights
+    }
+
+    /// Workload tokens whose signature was verified.
+    pub(super) fn verified(&self) -> &VerifiedTokens {
+        &self.verified
     }
 
     /// The barrier of credentials that are not known here: this server may lag behind the one that
@@ -136,6 +169,10 @@ impl Access {
             Credential::Absent => Ok(self.anonymous(snapshot, address)),
             Credential::Malformed => Err(Rejected::Malformed),
             Credential::Secret(digest) => self.by_secret(snapshot, digest, now),
+            Credential::Workload(shown) => {
+                let (_, workload) = self.workload(snapshot, shown, now)?;
+                Ok(self.of_workload(snapshot, workload))
+            }
         })
     }
 

@@ -50,6 +50,7 @@ use crate::keeper_link::{CallError, KeeperHandle};
 use crate::networks::Networks;
 use crate::os_signal;
 use crate::template_watch::TemplateWatch;
+use crate::variables::Variables;
 
 pub(crate) use beside::{Beside, BesideError, Stdio, exit_code};
 pub use sandbox::{KeptSandbox, SandboxStore};
@@ -81,6 +82,8 @@ pub struct Executor {
     pub(crate) identities: Arc<IdentityService>,
     /// The files that templates read.
     pub(crate) watch: TemplateWatch,
+    /// The variables that templates read.
+    pub(crate) variables: Arc<Variables>,
     inputs: mpsc::Sender<Input>,
     blocking: Semaphore,
 }
@@ -120,6 +123,10 @@ impl Executor {
             paths: RuntimePaths::new(&config.now().run_dir),
             networks,
             jail,
+            variables: Arc::new(Variables::new(
+                Arc::clone(identities.queries()),
+                inputs.clone(),
+            )),
             identities,
             config,
             allocs,
@@ -159,12 +166,14 @@ impl Executor {
             }
             Effect::RetireAlloc { alloc } => {
                 self.watch.forget(alloc);
+                self.variables.forget(alloc);
                 self.identities.forget(alloc).await;
                 self.retire(alloc).await;
                 Vec::new()
             }
             Effect::DestroyAlloc { alloc } => {
                 self.watch.forget(alloc);
+                self.variables.forget(alloc);
                 self.identities.forget(alloc).await;
                 self.destroy(alloc).await;
                 let event = AllocEvent::Destroyed;
@@ -207,6 +216,7 @@ impl Executor {
             }
             Effect::ReleaseRun { run } => {
                 self.watch.pause(&run);
+                self.variables.pause(&run);
                 self.identities.pause(&run);
                 self.release(run).await;
                 Vec::new()

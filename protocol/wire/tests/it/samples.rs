@@ -492,6 +492,24 @@ fn asker_of(rights: Vec<v1::requirement::Right>) -> v1::Asker {
         accessor_id: "11111111-2222-3333-4444-555555555555".to_owned(),
         address: "10.0.0.9".to_owned(),
         requirements: requirements.collect(),
+        workload: None,
+    };
+    v1::Asker {
+        origin: Some(v1::asker::Origin::Caller(caller)),
+    }
+}
+
+/// A task with a signed token.
+fn workload() -> v1::Asker {
+    let caller = v1::Caller {
+        kind: v1::caller::Kind::Workload.into(),
+        workload: Some(v1::WorkloadCaller {
+            alloc_id: id(0xa1),
+            task: "api".to_owned(),
+            root_key: id(0xb2),
+            expires_at: 1_700_000_060,
+        }),
+        ..v1::Caller::default()
     };
     v1::Asker {
         origin: Some(v1::asker::Origin::Caller(caller)),
@@ -526,6 +544,13 @@ fn server_samples() -> Vec<Sample> {
             ..sample(v1::ProposeRequest {
                 command: body.clone(),
                 asker: Some(mounter()),
+            })
+        },
+        Sample {
+            variant: "workload",
+            ..sample(v1::ProposeRequest {
+                command: body.clone(),
+                asker: Some(workload()),
             })
         },
         sample(v1::ProposeReply {

@@ -47,6 +47,7 @@ fn asker_of(kind: caller::Kind, accessor_id: &str, right: v1::requirement::Right
         accessor_id: accessor_id.to_owned(),
         address: "127.0.0.1".to_owned(),
         requirements: vec![v1::Requirement { right: Some(right) }],
+        workload: None,
     };
     v1::Asker {
         origin: Some(v1::asker::Origin::Caller(caller)),
