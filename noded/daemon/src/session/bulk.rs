@@ -57,11 +57,6 @@ impl CallsRequest {
         self.wanted.notify_one();
     }
 
-    /// The session's protocol version; 0 before the Welcome.
-    pub(super) fn protocol(&self) -> u32 {
-        self.protocol.load(Ordering::Relaxed)
-    }
-
     fn is_on_demand(&self) -> bool {
         self.protocol() >= CALLS_ON_DEMAND_MIN
     }
