@@ -64,3 +64,4 @@ pub mod task_api;
 pub mod template;
 mod template_watch;
 pub mod upkeep;
+mod variables;

@@ -127,7 +127,7 @@ impl Gateway {
             watch_turns: Semaphore::new(watch::TURNS),
             task_requests: OnceLock::new(),
             keyring,
-            issuer: None,
+            issuer: config.oidc_issuer.clone(),
             signing_places: Semaphore::new(queries::places()),
         });
         (gateway, updates)

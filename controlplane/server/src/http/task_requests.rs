@@ -15,6 +15,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Request, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Router};
+use controlplane_state::Snapshot;
 use futures::future::BoxFuture;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
@@ -65,9 +66,12 @@ impl TaskEntry {
         let credential = Credential::of(headers).map_err(|error| Refused::Other(error.into()))?;
         let found = requested::resolve(api, &credential, address).await;
         let unresolved = match found.map(|asker| asker.caller) {
-            Ok(Caller::Token { .. }) => return Ok(()),
-            // Where access control is off, a text that nothing looked at is no token.
-            Ok(Caller::Open | Caller::Anonymous { .. }) => Unresolved::Rejected(Rejected::Unknown),
+            Ok(Caller::Token { .. } | Caller::Workload(_)) => return Ok(()),
+            Ok(Caller::Anonymous { .. }) => Unresolved::Rejected(Rejected::Unknown),
+            Ok(Caller::Open) => match self.look_at_identity(&credential).await {
+                Ok(()) => return Ok(()),
+                Err(why) => Unresolved::Rejected(why),
+            },
             Err(unresolved) => unresolved,
         };
         let access = api.cluster.access();
@@ -77,6 +81,29 @@ impl TaskEntry {
             Unresolved::Rejected(_) => Refused::Rejected,
             other => Refused::Other(other.into()),
         })
+    }
+}
+
+impl TaskEntry {
+    /// Verifies a workload token where access control is off: an ACL token is no credential there.
+    /// One of an allocation that is too new for this server is looked at once more.
+    async fn look_at_identity(&self, credential: &Credential) -> Result<(), Rejected> {
+        let api = &self.entry.api;
+        let Credential::Workload(shown) = credential else {
+            return Err(Rejected::Unknown);
+        };
+        let verify = |snapshot: &Snapshot| {
+            let access = api.cluster.access();
+            let verified = access.workload(snapshot, shown, api.cluster.wall_clock());
+            verified.map(drop)
+        };
+        if verify(&api.cluster.snapshot()).is_ok() {
+            return Ok(());
+        }
+        match api.cluster.consistent().await {
+            Ok(snapshot) => verify(&snapshot),
+            Err(_) => Err(Rejected::Unknown),
+        }
     }
 }
 

@@ -52,6 +52,7 @@ use crate::networks::Networks;
 use crate::os_signal;
 use crate::task_api::TaskApi;
 use crate::template_watch::TemplateWatch;
+use crate::variables::Variables;
 
 pub(crate) use beside::{Beside, BesideError, Stdio, exit_code};
 pub use sandbox::{KeptSandbox, SandboxStore};
@@ -85,6 +86,8 @@ pub struct Executor {
     pub(crate) identities: Arc<IdentityService>,
     /// The files that templates read.
     pub(crate) watch: TemplateWatch,
+    /// The variables that templates read.
+    pub(crate) variables: Arc<Variables>,
     inputs: mpsc::Sender<Input>,
     blocking: Semaphore,
 }
@@ -128,6 +131,10 @@ impl Executor {
             networks,
             jail,
             task_api,
+            variables: Arc::new(Variables::new(
+                Arc::clone(identities.queries()),
+                inputs.clone(),
+            )),
             identities,
             config,
             allocs,
@@ -168,6 +175,7 @@ impl Executor {
             Effect::RetireAlloc { alloc } => {
                 self.watch.forget(alloc);
                 self.task_api.close(alloc);
+                self.variables.forget(alloc);
                 self.identities.forget(alloc).await;
                 self.retire(alloc).await;
                 Vec::new()
@@ -175,6 +183,7 @@ impl Executor {
             Effect::DestroyAlloc { alloc } => {
                 self.watch.forget(alloc);
                 self.task_api.close(alloc);
+                self.variables.forget(alloc);
                 self.identities.forget(alloc).await;
                 self.destroy(alloc).await;
                 let event = AllocEvent::Destroyed;
@@ -217,6 +226,7 @@ impl Executor {
             }
             Effect::ReleaseRun { run } => {
                 self.watch.pause(&run);
+                self.variables.pause(&run);
                 self.identities.pause(&run);
                 self.release(run).await;
                 Vec::new()
