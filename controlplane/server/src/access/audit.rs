@@ -50,6 +50,7 @@ impl AuditedRequest {
             Caller::Open => "open".to_owned(),
             Caller::Anonymous { .. } => "anonymous".to_owned(),
             Caller::Token { accessor_id, .. } => format!("token:{accessor_id}"),
+            Caller::Workload(workload) => format!("alloc:{}/{}", workload.alloc, workload.task),
         };
         tracing::info!(
             target: "audit", operation, %route, object, %caller, %address, status, "request"

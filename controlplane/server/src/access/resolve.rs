@@ -13,6 +13,7 @@ use super::budgets::CallerBudgets;
 use super::known::KnownCallers;
 use super::measure::Meters;
 use super::rights::Rights;
+use super::workload::VerifiedTokens;
 use super::{Asker, Caller, Credential, SharedBarrier};
 use crate::config::Config;
 use crate::planted::{Planted, PlantedBug};
@@ -29,11 +30,27 @@ pub(crate) enum Rejected {
     Unknown,
     /// Its token has expired.
     Expired,
+    /// A workload token with another signature or algorithm than that of its key.
+    Signature,
+    /// A workload token that is meant for others.
+    Audience,
+    /// A workload token whose time has not come.
+    TooEarly,
+    /// A workload token whose allocation or task is over.
+    Ended,
 }
 
 impl Rejected {
     /// All of them, in the order of their declaration.
-    pub(crate) const ALL: [Self; 3] = [Self::Malformed, Self::Unknown, Self::Expired];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Malformed,
+        Self::Unknown,
+        Self::Expired,
+        Self::Signature,
+        Self::Audience,
+        Self::TooEarly,
+        Self::Ended,
+    ];
 
     /// The reason as metrics, logs and WhoAmI name it.
     pub(crate) fn name(self) -> &'static str {
@@ -41,6 +58,10 @@ impl Rejected {
             Self::Malformed => "malformed",
             Self::Unknown => "unknown",
             Self::Expired => "expired",
+            Self::Signature => "signature",
+            Self::Audience => "audience",
+            Self::TooEarly => "not_yet_valid",
+            Self::Ended => "ended",
         }
     }
 }
@@ -52,6 +73,7 @@ pub(crate) struct Access {
     management: Arc<Acl>,
     known: KnownCallers,
     rights: Mutex<Rights>,
+    verified: VerifiedTokens,
     meters: Meters,
     budgets: CallerBudgets,
     lookup_barrier: SharedBarrier,
@@ -73,6 +95,7 @@ impl Access {
             management: Arc::new(Acl::management()),
             known: KnownCallers::new(),
             rights: Mutex::new(Rights::new()),
+            verified: VerifiedTokens::new(),
             meters: Meters::default(),
             budgets: CallerBudgets::new(Limits::default()),
             lookup_barrier: SharedBarrier::default(),
@@ -94,6 +117,16 @@ impl Access {
     /// The barrier of those who ask for this server's health: they are never refused.
     pub(crate) fn health_barrier(&self) -> &SharedBarrier {
         &self.health_barrier
+    }
+
+    /// The rights of callers.
+    pub(super) fn rights(&self) -> &Mutex<Rights> {
+        &self.rights
+    }
+
+    /// Workload tokens whose signature was verified.
+    pub(super) fn verified(&self) -> &VerifiedTokens {
+        &self.verified
     }
 
     /// The barrier of credentials that are not known here: this server may lag behind the one that
@@ -132,6 +165,10 @@ impl Access {
             Credential::Absent => Ok(self.anonymous(snapshot, address)),
             Credential::Malformed => Err(Rejected::Malformed),
             Credential::Secret(digest) => self.by_secret(snapshot, digest, now),
+            Credential::Workload(shown) => {
+                let (_, workload) = self.workload(snapshot, shown, now)?;
+                Ok(self.of_workload(snapshot, workload))
+            }
         })
     }
 

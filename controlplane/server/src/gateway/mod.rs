@@ -122,7 +122,7 @@ impl Gateway {
             specs: specs::SpecCache::default(),
             watch_turns: Semaphore::new(watch::TURNS),
             keyring,
-            issuer: None,
+            issuer: config.oidc_issuer.clone(),
             signing_places: Semaphore::new(queries::places()),
         });
         (gateway, updates)

@@ -27,7 +27,7 @@ use super::error::HttpError;
 use super::query::Namespaces;
 use super::requested::{self, Found, Requested};
 use crate::access::{
-    Asker, Caller, Credential, FoundPlace, OccupiedPlace, Origin, Recheck, Rejected,
+    Asker, Caller, Credential, FoundPlace, OccupiedPlace, Origin, Recheck, Rejected, ShownIdentity,
 };
 use crate::cluster::{ChangeError, Changed};
 
@@ -289,6 +289,14 @@ impl Gate {
         self.state.lock().asker.caller.clone()
     }
 
+    /// The workload token that the request shows.
+    pub(super) fn identity(&self) -> Option<ShownIdentity> {
+        match &self.state.lock().credential {
+            Credential::Workload(shown) => Some(shown.clone()),
+            Credential::Absent | Credential::Malformed | Credential::Secret(_) => None,
+        }
+    }
+
     /// The address of the request's connection.
     pub(super) fn address(&self) -> IpAddr {
         self.address
@@ -308,16 +316,17 @@ impl Judged {
     }
 }
 
-/// Refuses client tokens of a server that has heard no leader for `acl.stale_max`: they may have
+/// Refuses client and workload tokens of a server that has heard no leader for `acl.stale_max`: they may have
 /// been deleted long ago. Management tokens go on, because the operator of a broken cluster has to
 /// see it.
 fn check_contact(api: &Api, caller: &Caller) -> Result<(), HttpError> {
     let is_client = matches!(
         caller,
-        Caller::Token {
-            kind: AclTokenKind::Client,
-            ..
-        }
+        Caller::Workload(_)
+            | Caller::Token {
+                kind: AclTokenKind::Client,
+                ..
+            }
     );
     let silent_for = api.cluster.raft().last_contact().unwrap_or_default();
     if is_client && silent_for > api.config.acl_stale_max {

@@ -159,10 +159,11 @@ impl Requested<'_> {
     pub(super) fn may_lag(&self, caller: &Caller) -> bool {
         let is_client = matches!(
             caller,
-            Caller::Token {
-                kind: AclTokenKind::Client,
-                ..
-            }
+            Caller::Workload(_)
+                | Caller::Token {
+                    kind: AclTokenKind::Client,
+                    ..
+                }
         );
         is_client && self.endpoint.source != Source::Server && !self.query.switch("stale")
     }

@@ -478,6 +478,24 @@ fn asker() -> v1::Asker {
         accessor_id: "11111111-2222-3333-4444-555555555555".to_owned(),
         address: "10.0.0.9".to_owned(),
         requirements: requirements.to_vec(),
+        workload: None,
+    };
+    v1::Asker {
+        origin: Some(v1::asker::Origin::Caller(caller)),
+    }
+}
+
+/// A task with a signed token.
+fn workload() -> v1::Asker {
+    let caller = v1::Caller {
+        kind: v1::caller::Kind::Workload.into(),
+        workload: Some(v1::WorkloadCaller {
+            alloc_id: id(0xa1),
+            task: "api".to_owned(),
+            root_key: id(0xb2),
+            expires_at: 1_700_000_060,
+        }),
+        ..v1::Caller::default()
     };
     v1::Asker {
         origin: Some(v1::asker::Origin::Caller(caller)),
@@ -505,6 +523,13 @@ fn server_samples() -> Vec<Sample> {
             ..sample(v1::ProposeRequest {
                 command: body.clone(),
                 asker: Some(asker()),
+            })
+        },
+        Sample {
+            variant: "workload",
+            ..sample(v1::ProposeRequest {
+                command: body.clone(),
+                asker: Some(workload()),
             })
         },
         sample(v1::ProposeReply {

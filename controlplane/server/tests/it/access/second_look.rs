@@ -43,6 +43,7 @@ fn asker(kind: caller::Kind, accessor_id: &str) -> v1::Asker {
         accessor_id: accessor_id.to_owned(),
         address: "127.0.0.1".to_owned(),
         requirements: vec![v1::Requirement { right: Some(right) }],
+        workload: None,
     };
     v1::Asker {
         origin: Some(v1::asker::Origin::Caller(caller)),
