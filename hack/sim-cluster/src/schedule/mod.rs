@@ -28,8 +28,8 @@ const STREAM_OPS: u64 = 3;
 const STREAM_LEASES: u64 = 4;
 const STREAM_ACCESS: u64 = 5;
 
-/// The pause between two rounds of access, in milliseconds: where they are the point, and where they
-/// are one thing among others.
+/// The pause between two rounds of access, in milliseconds: where they are the point, and where
+/// they are one thing among others.
 const ROUNDS_OFTEN: (u64, u64) = (300, 1_500);
 const ROUNDS_SELDOM: (u64, u64) = (3_000, 9_000);
 

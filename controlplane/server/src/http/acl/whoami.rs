@@ -19,10 +19,7 @@ async fn whoami(ask: &Ask) -> Answered {
         let mut answer = WhoAmI {
             kind: "open".to_owned(),
             address: ask.address().to_string(),
-            via: Via {
-                server: ask.api.config.name.clone(),
-                ..Via::default()
-            },
+            via: via(ask),
             budgets: budgets.clone(),
             rejected: ask.rejected().unwrap_or_default().to_owned(),
             ..WhoAmI::default()
@@ -42,6 +39,19 @@ async fn whoami(ask: &Ask) -> Answered {
         Ok(answer)
     })
     .await
+}
+
+fn via(ask: &Ask) -> Via {
+    let node = ask.via.as_ref().map(|via| via.node.to_string());
+    let task = ask.via.as_ref().and_then(|via| via.task.clone());
+    let task = task.map(|(alloc, task)| (alloc.to_string(), task));
+    let (alloc, task) = task.unwrap_or_default();
+    Via {
+        server: ask.api.config.name.clone(),
+        node: node.unwrap_or_default(),
+        alloc,
+        task,
+    }
 }
 
 /// The claims of a workload token. It is verified also where access control is off.
