@@ -88,6 +88,11 @@ struct HttpPart {
 impl Server {
     /// Starts a server. Returns when it serves; it may still be looking for its cluster.
     pub async fn start(config: Config) -> anyhow::Result<Self> {
+        Self::start_at(config, Arc::new(HostClock)).await
+    }
+
+    /// Starts a server whose time of day is that of `clock`.
+    pub async fn start_at(config: Config, clock: Arc<dyn WallClock>) -> anyhow::Result<Self> {
         let config = Arc::new(config);
         let identity = certificates::load(&config)?;
         let ground = Ground {
@@ -99,7 +104,7 @@ impl Server {
                 config.kek_sources.clone(),
                 config.wrapping_kek.clone(),
             )),
-            clock: Arc::new(HostClock),
+            clock,
             schedulers: Schedulers::Threads(config.schedulers),
             planted: None,
         };

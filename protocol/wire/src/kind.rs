@@ -71,6 +71,8 @@ frames! {
     76 => KekRequest,
     77 => KekReply,
     78 => KekStore,
+    79 => KekProofRequest,
+    80 => KekProofReply,
 }
 
 /// Why a frame is not the message that was expected. Always the sender's fault.

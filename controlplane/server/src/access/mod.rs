@@ -20,6 +20,8 @@ mod budgets;
 mod cache;
 mod credential;
 #[cfg(test)]
+mod flood;
+#[cfg(test)]
 mod in_state;
 mod known;
 mod measure;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use controlplane_state::{AclTokenKind, Snapshot};
 use protocol_access::{
-    Capability as _, Level, NamespaceCapability, NodePoolCapability, OperatorCapability,
-    Requirement, VariableCapability,
+    Capability as _, HostVolumeCapability, Level, NamespaceCapability, NodePoolCapability,
+    OperatorCapability, Requirement, VariableCapability,
 };
 use protocol_model::{AllocId, UnixNanos};
 use protocol_wire::v1;
@@ -165,6 +165,10 @@ fn requirement_to_wire(requirement: &Requirement) -> v1::Requirement {
             node_pool: node_pool.clone(),
             capability: capability.id().into(),
         }),
+        Requirement::HostVolume { volume, any } => Right::HostVolume(v1::HostVolumeRight {
+            volume: volume.clone(),
+            any: any.iter().map(|it| it.id().into()).collect(),
+        }),
         Requirement::Variable {
             namespace,
             path,
@@ -205,6 +209,14 @@ fn requirement_from_wire(wire: &v1::Requirement) -> Option<Requirement> {
             node_pool: right.node_pool.clone(),
             capability: NodePoolCapability::from_id(small(right.capability)?)?,
         },
+        Right::HostVolume(right) => {
+            let any = right.any.iter();
+            let any = any.map(|id| HostVolumeCapability::from_id(small(*id)?));
+            Requirement::HostVolume {
+                volume: right.volume.clone(),
+                any: any.collect::<Option<_>>()?,
+            }
+        }
         Right::Variable(right) => Requirement::Variable {
             namespace: right.namespace.clone(),
             path: right.path.clone(),
@@ -266,6 +278,10 @@ mod tests {
             Requirement::NodePool {
                 node_pool: "gpu".to_owned(),
                 capability: NodePoolCapability::Delete,
+            },
+            Requirement::HostVolume {
+                volume: "data".to_owned(),
+                any: vec![HostVolumeCapability::MountReadonly],
             },
             Requirement::Variable {
                 namespace: "dev".to_owned(),

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use controlplane_state::{AclToken, AclTokenKind, Digest, Snapshot};
 use parking_lot::Mutex;
@@ -78,6 +79,8 @@ pub(crate) struct Access {
     budgets: CallerBudgets,
     lookup_barrier: SharedBarrier,
     health_barrier: SharedBarrier,
+    /// The latest time at which a token was refused as expired, in nanoseconds since 1970.
+    refused_at: AtomicI64,
     planted: Planted,
 }
 
@@ -100,6 +103,7 @@ impl Access {
             budgets: CallerBudgets::new(Limits::default()),
             lookup_barrier: SharedBarrier::default(),
             health_barrier: SharedBarrier::default(),
+            refused_at: AtomicI64::new(0),
             planted: Planted::new(bug),
         }
     }
@@ -188,7 +192,7 @@ impl Access {
         now: UnixNanos,
     ) -> Result<Asker, Rejected> {
         let token = snapshot.acl_token(accessor_id).ok_or(Rejected::Unknown)?;
-        check_expiration(token.expiration, snapshot, now)?;
+        self.check_expiration(token.expiration, snapshot, now)?;
         Ok(self.holder(snapshot, token))
     }
 
@@ -199,11 +203,11 @@ impl Access {
         now: UnixNanos,
     ) -> Result<Asker, Rejected> {
         if let Some(asker) = self.known.find(secret, snapshot.acl_index()) {
-            check_expiration(asker.expires, snapshot, now)?;
+            self.check_expiration(asker.expires, snapshot, now)?;
             return Ok(asker);
         }
         let token = snapshot.token_by_secret(secret).ok_or(Rejected::Unknown)?;
-        check_expiration(token.expiration, snapshot, now)?;
+        self.check_expiration(token.expiration, snapshot, now)?;
         let asker = self.holder(snapshot, token);
         self.known.keep(*secret, asker.clone());
         Ok(asker)
@@ -248,19 +252,25 @@ impl Access {
             acl_index: snapshot.acl_index(),
         }
     }
-}
 
-/// Refuses a token that has expired. The later of both clocks counts, so that a clock that was set
-/// back revives no token.
-fn check_expiration(
-    expiration: Option<UnixNanos>,
-    snapshot: &Snapshot,
-    now: UnixNanos,
-) -> Result<(), Rejected> {
-    let now = now.max(snapshot.now());
-    match expiration.is_some_and(|expiration| expiration <= now) {
-        true => Err(Rejected::Expired),
-        false => Ok(()),
+    /// Refuses a token that has expired. The latest clock counts, so that a clock that was set back
+    /// revives no token: this server's, the state's time, and that of the last such refusal.
+    fn check_expiration(
+        &self,
+        expiration: Option<UnixNanos>,
+        snapshot: &Snapshot,
+        now: UnixNanos,
+    ) -> Result<(), Rejected> {
+        let Some(expiration) = expiration else {
+            return Ok(());
+        };
+        let refused_at = UnixNanos(self.refused_at.load(Ordering::Relaxed));
+        let now = now.max(snapshot.now()).max(refused_at);
+        if expiration <= now {
+            self.refused_at.fetch_max(now.0, Ordering::Relaxed);
+            return Err(Rejected::Expired);
+        }
+        Ok(())
     }
 }
 
@@ -375,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn known_caller_is_refused_once_its_token_expires_or_is_deleted() {
+    fn known_caller_is_refused_once_its_token_expired_or_is_deleted() {
         let (mut cluster, access) = (InState::new(), Access::new(true));
         cluster.write_policy("a", READ);
         let expiration = Some(UnixNanos(20));
@@ -390,7 +400,7 @@ mod tests {
         assert_eq!(at(10), Ok(()));
         assert_eq!(at(19), Ok(()));
         assert_eq!(at(20), Err(Rejected::Expired));
-        assert_eq!(at(19), Ok(()));
+        assert_eq!(at(19), Err(Rejected::Expired), "a clock that was set back");
         cluster.delete_token("t1");
         let gone = asked(&access, &cluster.snapshot(), "t1");
         assert_eq!(gone.err(), Some(Rejected::Unknown));
