@@ -172,7 +172,10 @@ mod tests {
         let bytes = bytes.to_vec();
         let sending = tokio::spawn(async move {
             for piece in bytes.chunks(piece) {
-                near.write_all(piece).await.expect("is sent");
+                // Nobody reads after a bad head.
+                if near.write_all(piece).await.is_err() {
+                    return;
+                }
                 tokio::task::yield_now().await;
             }
         });

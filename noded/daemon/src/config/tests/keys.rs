@@ -240,6 +240,31 @@ const LOG: [Row; 2] = [
     }),
 ];
 
+const TASK_API: [Row; 6] = [
+    (
+        "task_api.enabled",
+        "task_api {\n enabled = false\n}",
+        |it| !it.task_api.enabled,
+    ),
+    ("task_api.peers", "task_api {\n peers = \"user\"\n}", |it| {
+        it.task_api.peers == Peers::User
+    }),
+    (
+        "task_api.connections",
+        "task_api {\n connections = 7\n}",
+        |it| it.task_api.limits.connections == 7,
+    ),
+    ("task_api.requests", "task_api {\n requests = 7\n}", |it| {
+        it.task_api.limits.requests == 7
+    }),
+    ("task_api.rate", "task_api {\n rate = 7\n}", |it| {
+        it.task_api.limits.rate == 7
+    }),
+    ("task_api.burst", "task_api {\n burst = 7\n}", |it| {
+        it.task_api.limits.burst == 7
+    }),
+];
+
 const NETWORK: [Row; 3] = [
     (
         "network.ipv4_subnet",
@@ -303,6 +328,7 @@ fn rows() -> Vec<Row> {
         &ROOM,
         &TASKS,
         &NETWORK,
+        &TASK_API,
         &ARTIFACT,
         &LOG,
     ]
@@ -348,12 +374,13 @@ fn keys_in(around: Block) -> Vec<String> {
 
 #[test]
 fn every_key_that_the_reader_knows_has_a_row() {
-    let blocks: [(&str, Block); 10] = [
+    let blocks: [(&str, Block); 11] = [
         ("", |key| key.to_owned()),
         ("tls.", |key| format!("tls {{\n {key}\n}}")),
         ("reserved.", |key| format!("reserved {{\n {key}\n}}")),
         ("artifact.", |key| format!("artifact {{\n {key}\n}}")),
         ("network.", |key| format!("network {{\n {key}\n}}")),
+        ("task_api.", |key| format!("task_api {{\n {key}\n}}")),
         ("ephemeral_disk.", |key| {
             format!("ephemeral_disk {{\n {key}\n}}")
         }),
@@ -373,6 +400,7 @@ fn every_key_that_the_reader_knows_has_a_row() {
         "tls",
         "reserved",
         "network",
+        "task_api",
         "artifact",
         "ephemeral_disk",
         "driver",
