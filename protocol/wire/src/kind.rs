@@ -71,6 +71,8 @@ frames! {
     76 => KekRequest,
     77 => KekReply,
     78 => KekStore,
+    79 => LockRenewRequest,
+    80 => LockRenewReply,
 }
 
 /// Why a frame is not the message that was expected. Always the sender's fault.
