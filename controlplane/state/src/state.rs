@@ -160,6 +160,7 @@ fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
         Command::Access(command) => draft.access(command),
         Command::VariableApply(command) => draft.variable_apply(*command),
         Command::VariableLocksExpire(command) => draft.variable_locks_expire(command),
+        Command::VariablesRekey(command) => draft.variables_rekey(command),
         Command::NamespaceUpsert { namespace } => draft.namespace_upsert(namespace),
         Command::NamespaceDelete { name, rule } => draft.namespace_delete(&name, rule),
         Command::NodePoolUpsert { pool } => draft.node_pool_upsert(pool),

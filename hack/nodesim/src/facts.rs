@@ -64,6 +64,7 @@ pub fn node(id: NodeId, class: &str, number: u32, capacity: Capacity) -> Node {
     for (name, value) in [
         ("kernel.name", "linux"),
         ("cpu.arch", std::env::consts::ARCH),
+        ("noded.identity", "true"),
         ("unique.hostname", node.name.as_str()),
     ] {
         node.attributes.insert(name.to_owned(), value.to_owned());

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use noded_core::effect::StartTask;
+use noded_core::effect::{StartTask, TaskHook};
 use noded_core::event::{AllocEvent, LeasesAnswer, Recovery, RunEvent};
 use noded_core::{AllocResources, Effect, Event, Moment};
 use noded_daemon::config::DriverSettings;
 use noded_daemon::drivers::{self, Checked, DriverError, MockConfig, StartFailed};
 use noded_daemon::hands::Hands;
+use noded_daemon::identities::{IdentityService, ObtainError};
 use noded_daemon::upkeep::DiskUse;
 use protocol_model::{AllocId, Node};
 use tokio_util::sync::CancellationToken;
@@ -23,9 +24,45 @@ pub struct IdleHands {
     pub tasks: Arc<Tasks>,
     /// How they behave where their jobs do not say.
     pub manners: Manners,
+    /// The identities of its tasks.
+    pub identities: Arc<IdentityService>,
 }
 
 impl IdleHands {
+    /// Does what an effect says of identities; hands back the rest.
+    async fn identify(
+        &self,
+        effect: Effect,
+        cancel: &CancellationToken,
+    ) -> Result<Effect, Vec<Event>> {
+        match &effect {
+            Effect::PrepareTask(task) if task.hooks.contains(&TaskHook::Identity) => {
+                let obtained = self.identities.obtain(task, cancel).await;
+                if let Err(error) = obtained {
+                    let event = RunEvent::PrepareFailed {
+                        hook: TaskHook::Identity,
+                        message: error.to_string(),
+                        recovery: match error {
+                            ObtainError::Cancelled => Recovery::Cancelled,
+                            ObtainError::TimedOut { .. } | ObtainError::Rejected { .. } => {
+                                Recovery::Possible
+                            }
+                        },
+                    };
+                    let run = task.run.clone();
+                    return Err(vec![Event::Run { run, event }]);
+                }
+            }
+            Effect::FollowIdentities(task) => self.identities.follow(Arc::new((**task).clone())),
+            Effect::ReleaseRun { run } => self.identities.pause(run),
+            Effect::RetireAlloc { alloc } | Effect::DestroyAlloc { alloc } => {
+                self.identities.forget(*alloc).await;
+            }
+            _ => {}
+        }
+        Ok(effect)
+    }
+
     /// The events that answer an effect at once. `StartTask` is answered by the task itself.
     fn answer(&self, effect: Effect) -> Vec<Event> {
         match effect {
@@ -57,6 +94,7 @@ impl IdleHands {
             | Effect::SignalTask { .. }
             | Effect::FollowTemplates(_)
             | Effect::RenderTemplates(_)
+            | Effect::FollowIdentities(_)
             | Effect::RunChangeScript(_)
             | Effect::Append(_)
             | Effect::Connect { .. }
@@ -117,9 +155,14 @@ impl Hands for IdleHands {
     fn carry_out(
         self: Arc<Self>,
         effect: Effect,
-        _cancel: CancellationToken,
+        cancel: CancellationToken,
     ) -> BoxFuture<'static, Vec<Event>> {
-        Box::pin(async move { self.answer(effect) })
+        Box::pin(async move {
+            match self.identify(effect, &cancel).await {
+                Ok(effect) => self.answer(effect),
+                Err(events) => events,
+            }
+        })
     }
 
     fn tend_leases(

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use noded_core::event::{Ending, KeptRun, SessionEvent};
 use noded_core::{BootId, NodeCore};
 use noded_daemon::clock::{Clock, HostClock};
+use noded_daemon::identities::{IdentityService, NoFiles};
 use noded_daemon::input::Input;
 use noded_daemon::queries::Queries;
 use noded_daemon::session::SessionContext;
@@ -187,6 +188,14 @@ impl Host<'_> {
         let identity = facts::identity(common.seed, self.number);
         let facts = facts::node(identity.id, &common.class, self.number, common.capacity);
         let node = Arc::new(facts);
+        let queries = Arc::new(Queries::new(identity.id));
+        let identities = Arc::new(IdentityService::new(
+            Arc::clone(&queries),
+            Arc::new(HostClock),
+            inputs.clone(),
+            None,
+            common.seed ^ u64::from(self.number),
+        ));
         let session = SessionContext {
             outside: Arc::new(SharedSocket {
                 endpoint: common.endpoint_of(self.number).stranger(),
@@ -194,7 +203,7 @@ impl Host<'_> {
                 join_token: common.join_token.clone(),
                 progress: Arc::clone(self.progress),
             }),
-            queries: Arc::new(Queries::new(identity.id)),
+            queries,
             identity,
             boot_id: common.boot,
             facts: Mutex::new(Arc::clone(&node)),
@@ -212,6 +221,7 @@ impl Host<'_> {
             hands: Arc::new(IdleHands {
                 tasks: Arc::clone(self.tasks),
                 manners: common.manners,
+                identities: Arc::clone(&identities),
             }),
             session: Arc::new(session),
             configured: common.servers.clone(),
@@ -221,9 +231,11 @@ impl Host<'_> {
         let (stop, stopped) = watch::channel(false);
         let name = self.number;
         let ended = tokio::spawn(async move {
+            let asking = tokio::spawn(identities.run(Arc::new(NoFiles)));
             if let Err(error) = shell.run(stopped).await {
                 eprintln!("node {name} cannot go on: {error}");
             }
+            asking.abort();
         });
         Daemon {
             inputs,

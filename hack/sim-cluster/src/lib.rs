@@ -29,6 +29,7 @@ pub mod arguments;
 pub mod disk;
 pub mod eyes;
 pub mod invariants;
+pub mod keks;
 pub mod mutant;
 pub mod net;
 pub mod node;

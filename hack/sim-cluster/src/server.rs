@@ -15,7 +15,7 @@ use axum::Router;
 use controlplane_server::cluster::Cluster;
 use controlplane_server::config::Config;
 use controlplane_server::leading::Schedulers;
-use controlplane_server::{Ground, MemoryKeks, PlantedBug, Server, http};
+use controlplane_server::{Ground, PlantedBug, Server, http};
 use hack_sim::rng::Rng;
 use parking_lot::Mutex;
 use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Secret};
@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::disk::Platters;
+use crate::keks::{MountedKeks, SimKeks};
 use crate::net::{Machine, Network, SERVER_PORT, address_of};
 use crate::time::SimClock;
 
@@ -38,7 +39,7 @@ pub struct SimServer {
     pub machine: Machine,
     pub platters: Platters,
     /// Its KEKs. They are on its disk, and no fault of a run takes them.
-    keks: Arc<MemoryKeks>,
+    pub keks: SimKeks,
     pub clock: Arc<SimClock>,
     network: Network,
     identity: Identity,
@@ -83,6 +84,7 @@ pub struct Access {
 struct Life {
     door: Door,
     endpoint: Endpoint,
+    keks: MountedKeks,
     /// Held as long as requests may go on.
     _requests: watch::Sender<bool>,
     /// Keeps the server until it fails.
@@ -118,7 +120,7 @@ impl SimServer {
         Self {
             machine,
             platters: Platters::new(Rng::new(rng.draw(), 0)),
-            keks: Arc::default(),
+            keks: SimKeks::default(),
             clock,
             network,
             identity,
@@ -167,11 +169,12 @@ impl SimServer {
         let socket = self.network.bind(address);
         let runtime = Arc::new(quinn::TokioRuntime);
         let endpoint = Endpoint::over(&settings, socket, runtime, Some(seed))?;
+        let keks = self.keks.mount();
         let ground = Ground {
             identity: self.identity.clone(),
             endpoint: endpoint.clone(),
             disk: Arc::new(self.platters.mount()),
-            keks: Arc::clone(&self.keks) as _,
+            keks: Arc::new(keks.clone()),
             clock: Arc::clone(&self.clock) as _,
             schedulers: Schedulers::Runtime,
             planted: self.access.planted,
@@ -194,6 +197,7 @@ impl SimServer {
         self.life = Some(Life {
             door,
             endpoint,
+            keks,
             _requests: requests,
             keeper,
             failure,
@@ -218,6 +222,7 @@ impl SimServer {
         let Some(life) = self.life.take() else {
             return;
         };
+        life.keks.detach();
         life.keeper.abort();
         life.endpoint.close();
         tokio::spawn(async move { life.door.cluster.raft().shutdown().await });

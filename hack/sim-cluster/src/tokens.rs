@@ -49,7 +49,7 @@ impl Tokens {
     }
 }
 
-/// What a request does with its token.
+/// The kind of a request with a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     /// It reads consistently.

@@ -29,6 +29,7 @@ pub struct AllocSpec {
     alloc: Allocation,
     job: Arc<Job>,
     group_offset: usize,
+    root_key: u32,
 }
 
 impl AllocSpec {
@@ -54,7 +55,19 @@ impl AllocSpec {
             alloc,
             job,
             group_offset,
+            root_key: 0,
         })
+    }
+
+    /// The same with the number of the root key that signs its identities; 0 = none is known.
+    #[must_use]
+    pub fn signed_by(self, root_key: u32) -> Self {
+        Self { root_key, ..self }
+    }
+
+    /// The number of the root key that signs its identities; 0 = none is known.
+    pub fn root_key(&self) -> u32 {
+        self.root_key
     }
 
     /// The allocation's id.

@@ -29,6 +29,7 @@ pub(crate) fn prepare_task(run: RunKey) -> PrepareTask {
     let job = job_with_tasks("web", vec![task(&run.task)]);
     let alloc = alloc_of(&job, run.alloc);
     PrepareTask {
+        identities: Vec::new(),
         spec: Arc::new(AllocSpec::new(alloc, Arc::new(job)).expect("the group is the job's")),
         run,
         user: String::new(),

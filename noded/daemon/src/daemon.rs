@@ -1,6 +1,7 @@
 //! Puts the node together: host, identity, journal, keeper, core, sessions; and takes it apart
 //! again without touching a task.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use noded_core::{BootId, NodeCore, Settings};
 use noded_keeper::client::Launch;
 use noded_keeper::paths::RuntimePaths;
 use parking_lot::Mutex;
+use protocol_model::AllocId;
 use protocol_transport::{BindError, Endpoint, EndpointConfig, Identity, Limits, Role};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
@@ -27,6 +29,7 @@ use crate::disk_watch;
 use crate::executor::{Executor, HostParts, SandboxStore};
 use crate::file_io::FileIo;
 use crate::fingerprint::{HostError, fingerprint, last, refresh, runtime};
+use crate::identities::{IdentityService, KeptFiles};
 use crate::identity::{self, IdentityError, NodeIdentity};
 use crate::input::Input;
 use crate::jail::{Jail, JailOpenError};
@@ -166,17 +169,25 @@ pub async fn run(
     let (journal, restored) = open_journal(&config.node_dir(), Arc::clone(&journal_news))?;
     let rebooted = restored.boot != Some(boot_id);
 
-    let (executor, kept) = open_executor(&live, allocs, hierarchy, networks, &inputs).await?;
+    let queries = Arc::new(Queries::new(identity.id));
+    let seed = identity::random().map_err(DaemonError::Identity)?;
+    let own = OwnParts {
+        allocs,
+        hierarchy,
+        networks,
+        queries: Arc::clone(&queries),
+        boot_id,
+        seed,
+    };
+    let (executor, kept) = open_executor(&live, own, &inputs).await?;
     let node = first_facts(&config, found, &restored);
     let _watches = watch_host(&executor, &node, &inputs);
     let engine = io.engine();
-    let seed = identity::random().map_err(DaemonError::Identity)?;
     let reach = Arc::new(Reach {
         endpoint: endpoint.clone(),
         config: live.clone(),
         calls: Arc::new(CallServer::new(Arc::clone(&executor), io, inputs.clone())),
     });
-    let queries = Arc::new(Queries::new(identity.id));
     let keys = Arc::new(KeyStore::open(&config.node_dir()));
     let session = Arc::new(SessionContext {
         outside: Arc::<Reach>::clone(&reach),
@@ -198,6 +209,10 @@ pub async fn run(
     let core = NodeCore::new(settings, node, restored, kept, boot_id, HostClock.now());
     warn_of_lost_specs(&core);
     take_up_networks(&executor.networks, &core);
+    let identities = Arc::clone(&executor.identities);
+    let without_spec: BTreeSet<AllocId> = core.allocs_without_spec().collect();
+    identities.retain(|alloc| core.alloc(alloc).is_some() || without_spec.contains(&alloc));
+    let identities = tokio::spawn(identities.run(Arc::<Executor>::clone(&executor)));
     let shell = Shell {
         core,
         clock: Arc::new(HostClock),
@@ -215,6 +230,7 @@ pub async fn run(
     let ended = shell.run(stop).await.map_err(DaemonError::Shell);
     caretaker.abort();
     keys.abort();
+    identities.abort();
     say_goodbye(&endpoint).await;
     ended
 }
@@ -243,14 +259,30 @@ fn drop_staging(allocs: &AllocRoot) {
     }
 }
 
-/// keeper and whoever asks it; and what it has in custody.
-async fn open_executor(
-    config: &LiveConfig,
+/// The parts of an executor that exist before keeper is asked.
+struct OwnParts {
     allocs: AllocRoot,
     hierarchy: Hierarchy,
     networks: Networks,
+    queries: Arc<Queries>,
+    boot_id: BootId,
+    seed: [u8; 16],
+}
+
+/// keeper and whoever asks it; and what it has in custody.
+async fn open_executor(
+    config: &LiveConfig,
+    own: OwnParts,
     inputs: &mpsc::Sender<Input>,
 ) -> Result<(Arc<Executor>, Vec<KeptRun>), DaemonError> {
+    let OwnParts {
+        allocs,
+        hierarchy,
+        networks,
+        queries,
+        boot_id,
+        seed,
+    } = own;
     let now = config.now();
     let launch = launch(&now)?;
     let jail = Jail::open(&now.jail_binary, &hierarchy).map_err(DaemonError::Jail)?;
@@ -264,6 +296,7 @@ async fn open_executor(
         path: now.run_dir.clone(),
         source,
     })?;
+    let identities = open_identities(&now, boot_id, queries, inputs, seed)?;
     let keeper = keeper_link::start(launch, opened, keeper_inputs(inputs.clone()));
     let parts = HostParts {
         allocs,
@@ -272,9 +305,34 @@ async fn open_executor(
         sandboxes,
         networks,
         jail,
+        identities,
     };
     let executor = Executor::new(config.clone(), parts, inputs);
     Ok((Arc::new(executor), kept))
+}
+
+/// Identities of tasks, with the tokens that an earlier noded of this boot held.
+fn open_identities(
+    config: &Config,
+    boot: BootId,
+    queries: Arc<Queries>,
+    inputs: &mpsc::Sender<Input>,
+    seed: [u8; 16],
+) -> Result<Arc<IdentityService>, DaemonError> {
+    let kept = KeptFiles::open(&config.run_dir, boot).map_err(|source| DaemonError::RunDir {
+        path: config.run_dir.clone(),
+        source,
+    })?;
+    let seed = seed
+        .iter()
+        .fold(0_u64, |seed, byte| seed.rotate_left(8) ^ u64::from(*byte));
+    Ok(Arc::new(IdentityService::new(
+        queries,
+        Arc::new(HostClock),
+        inputs.clone(),
+        Some(kept),
+        seed,
+    )))
 }
 
 /// Networks of allocations, and whether they can have addresses of their own.

@@ -126,6 +126,10 @@ fn fallback(effect: Effect, message: &str) -> Fallback {
                 },
             },
         }]),
+        // The next noded compares the files.
+        Effect::FollowIdentities(work) => {
+            Fallback::Tell(vec![told(&work.run, TaskEventKind::HookFailed, message)])
+        }
         Effect::SignalTask { run, signal: _ } => {
             Fallback::Tell(vec![told(&run, TaskEventKind::Signaling, message)])
         }
@@ -199,6 +203,7 @@ mod tests {
 
     fn prepare() -> Effect {
         Effect::PrepareTask(Box::new(PrepareTask {
+            identities: Vec::new(),
             run: run_key(),
             spec: spec(),
             user: String::new(),

@@ -42,6 +42,7 @@ pub mod file_io;
 mod file_watch;
 pub mod fingerprint;
 pub mod hands;
+pub mod identities;
 pub mod identity;
 pub mod input;
 pub mod jail;

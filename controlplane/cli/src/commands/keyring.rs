@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use protocol_api::keyring::{ListRootKeys, RemoveRootKey, RootKeyMeta, RotateRootKey};
 use protocol_client::Query;
 use protocol_model::duration::parse_go;
@@ -51,15 +51,16 @@ pub(crate) struct Remove {
 }
 
 #[derive(Args, Debug)]
-#[group(id = "when", required = true, multiple = false, args = ["now", "prepublish"])]
+// The group that clap derives of a struct would hold every flag.
+#[command(group(ArgGroup::new("when").args(["now", "prepublish", "full"]).required(true).multiple(true)))]
 pub(crate) struct Rotate {
     /// Let the new key sign at once
     #[arg(long)]
     now: bool,
     /// Publish the new key now, let it sign after this time: 1h, for example
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with_all = ["now", "full"])]
     prepublish: Option<Duration>,
-    /// Move the values of all variables to the new key
+    /// Let the new key sign at once, and move the values of all variables to it
     #[arg(long)]
     full: bool,
     /// Show whole ids
@@ -110,12 +111,6 @@ impl Remove {
 
 impl Rotate {
     async fn run(self, session: &Session) -> Result<(), Failure> {
-        if self.full && self.prepublish.is_some() {
-            return Err(Failure::usage_hint(
-                "a key cannot be prepublished and take over the values of variables",
-                "-full goes with -now",
-            ));
-        }
         let client = session.client()?;
         let clock = session.clock();
         let publish_time = self.prepublish.map(|wait| clock.now.saturating_add(wait).0);
@@ -131,6 +126,46 @@ impl Rotate {
                     .out
                     .data(&keyring::list(&[rotated.key], &clock, length))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        rotate: Rotate,
+    }
+
+    fn parses(words: &[&str]) -> bool {
+        let line = std::iter::once("rotate").chain(words.iter().copied());
+        Line::try_parse_from(line).is_ok_and(|line| !line.rotate.json)
+    }
+
+    #[test]
+    fn rotation_is_now_or_later_and_full_ones_are_now() {
+        for words in [
+            &["--now"][..],
+            &["--full"],
+            &["--now", "--full"],
+            &["--prepublish", "1h"],
+            &["--now", "--verbose"],
+        ] {
+            assert!(parses(words), "{words:?}");
+        }
+        for words in [
+            &[][..],
+            &["--verbose"],
+            &["--now", "--prepublish", "1h"],
+            &["--full", "--prepublish", "1h"],
+            &["--prepublish", "soon"],
+        ] {
+            assert!(!parses(words), "{words:?}");
         }
     }
 }

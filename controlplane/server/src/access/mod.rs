@@ -28,7 +28,6 @@ mod policy_changes;
 mod recheck;
 mod resolve;
 mod rights;
-mod second_look;
 mod shared_barrier;
 
 pub(crate) use asker::{Asker, Caller};

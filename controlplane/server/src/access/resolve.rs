@@ -13,7 +13,6 @@ use super::budgets::CallerBudgets;
 use super::known::KnownCallers;
 use super::measure::Meters;
 use super::rights::Rights;
-use super::second_look::SecondLook;
 use super::{Asker, Caller, Credential, SharedBarrier};
 use crate::config::Config;
 use crate::planted::{Planted, PlantedBug};
@@ -55,7 +54,7 @@ pub(crate) struct Access {
     rights: Mutex<Rights>,
     meters: Meters,
     budgets: CallerBudgets,
-    second_look: SecondLook,
+    lookup_barrier: SharedBarrier,
     health_barrier: SharedBarrier,
     planted: Planted,
 }
@@ -76,7 +75,7 @@ impl Access {
             rights: Mutex::new(Rights::new()),
             meters: Meters::default(),
             budgets: CallerBudgets::new(Limits::default()),
-            second_look: SecondLook::default(),
+            lookup_barrier: SharedBarrier::default(),
             health_barrier: SharedBarrier::default(),
             planted: Planted::new(bug),
         }
@@ -97,9 +96,11 @@ impl Access {
         &self.health_barrier
     }
 
-    /// For credentials that are not known here.
-    pub(crate) fn second_look(&self) -> &SecondLook {
-        &self.second_look
+    /// The barrier of credentials that are not known here: this server may lag behind the one that
+    /// made the token. That a credential was unknown a moment ago says nothing of now, so none is
+    /// remembered; the barrier is shared, and the address has a budget of failures.
+    pub(crate) fn lookup_barrier(&self) -> &SharedBarrier {
+        &self.lookup_barrier
     }
 
     /// Takes the settings that may change while a server runs: budgets, and labels of metrics.

@@ -139,16 +139,7 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         Err(error) => return route::not_found(&error, &path, &api.config),
     };
     let held = parts.extensions.remove::<Held>();
-    let shown = Shown {
-        credential: Credential::of(&parts.headers)?,
-        address: match &held {
-            Some(held) => Some(held.address()),
-            None => parts
-                .extensions
-                .get()
-                .map(|ClientAddress(address)| *address),
-        },
-    };
+    let shown = shown(&parts, held.as_ref())?;
     let requested = Requested {
         endpoint,
         method: method.unwrap_or(protocol_api::Method::Get),
@@ -182,6 +173,21 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         audited.write(status_of(&answered));
     }
     answered.or_else(|error| ask.not_found(error))
+}
+
+/// The request as the gate sees it.
+///
+/// # Errors
+/// If its headers contradict each other.
+fn shown(parts: &Parts, held: Option<&Held>) -> Result<Shown, HttpError> {
+    let address = match held {
+        Some(held) => Some(held.address()),
+        None => parts.extensions.get().map(|ClientAddress(it)| *it),
+    };
+    Ok(Shown {
+        credential: Credential::of(&parts.headers)?,
+        address,
+    })
 }
 
 /// The use of a request's body: reads have none.

@@ -82,8 +82,8 @@ struct Judged {
 
 impl Gate {
     /// Lets a request in, or not: its caller is found, counted, and judged by this server's state;
-    /// once more after a read barrier where the credential or the object is not known here, or a
-    /// node is called.
+    /// once more after a read barrier where the credential or the object is not known here, a token
+    /// lacks the right here, or a node is called.
     ///
     /// # Errors
     /// 403, or 404 where the caller may not know that the object exists.
@@ -97,7 +97,11 @@ impl Gate {
         if requested.endpoint.source != Source::Node {
             let place = requested.place(&api.cluster.snapshot());
             if !place.is_missing() {
-                return Self::judged(shown, requested, found, place);
+                let is_final = !requested.may_lag(&found.asker.caller);
+                let judged = Self::judged(shown.clone(), requested, found, place);
+                if is_final || judged.is_ok() {
+                    return judged;
+                }
             }
         }
         let snapshot = api.cluster.consistent().await?;

@@ -8,10 +8,10 @@
 
 use std::net::IpAddr;
 
-use controlplane_state::Snapshot;
+use controlplane_state::{AclTokenKind, Snapshot};
 use protocol_access::budget::{self, Refused};
 use protocol_access::need::{Need, Scope};
-use protocol_api::{Charge, Class, Endpoint, Method, Parameters};
+use protocol_api::{Charge, Class, Endpoint, Method, Parameters, Source};
 use tokio::time::Instant;
 
 use super::Api;
@@ -154,6 +154,19 @@ impl Requested<'_> {
             && self.query.flag("ws_handshake") == Ok(true)
     }
 
+    /// Whether a refusal by this server's state is judged once more on the newest one: the right
+    /// may have been given through another server a moment ago.
+    pub(super) fn may_lag(&self, caller: &Caller) -> bool {
+        let is_client = matches!(
+            caller,
+            Caller::Token {
+                kind: AclTokenKind::Client,
+                ..
+            }
+        );
+        is_client && self.endpoint.source != Source::Server && !self.query.switch("stale")
+    }
+
     /// Whether the request is written into the audit log.
     pub(super) fn is_audited(&self) -> bool {
         self.endpoint.is_audited(self.method)
@@ -234,27 +247,18 @@ pub(super) async fn resolve(
         access.resolve(snapshot, credential, address, api.cluster.wall_clock())
     };
     let snapshot = api.cluster.snapshot();
-    let (Err(Rejected::Unknown), Credential::Secret(digest)) = (on(&snapshot), credential) else {
-        return on(&snapshot).map_err(Unresolved::Rejected);
-    };
-    let (look, now) = (access.second_look(), Instant::now());
+    match on(&snapshot) {
+        Err(Rejected::Unknown) => {}
+        resolved => return resolved.map_err(Unresolved::Rejected),
+    }
     access
         .budgets()
-        .may_fail(address, now)
+        .may_fail(address, Instant::now())
         .map_err(Unresolved::Limited)?;
-    if look.has_missed(digest, snapshot.acl_index(), now) {
-        return Err(Unresolved::Rejected(Rejected::Unknown));
-    }
     let barrier = || async { api.cluster.consistent().await.is_ok() };
-    let passed = look.barrier().pass(barrier).await;
+    let passed = access.lookup_barrier().pass(barrier).await;
     passed.map_err(|_| Unresolved::NoLeader)?;
-    let snapshot = api.cluster.snapshot();
-    on(&snapshot).map_err(|why| {
-        if why == Rejected::Unknown {
-            look.miss(*digest, snapshot.acl_index(), Instant::now());
-        }
-        Unresolved::Rejected(why)
-    })
+    on(&api.cluster.snapshot()).map_err(Unresolved::Rejected)
 }
 
 /// Counts and charges a credential that was refused.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use controlplane_state::{RootKeyState, Snapshot};
 use serde_json::{Value, json};
 
+use crate::fake_node::FakeNode;
 use crate::world::{World, refusal};
 
 const KEYS: &str = "/v1/operator/keyring/keys";
@@ -116,6 +117,23 @@ async fn secrets_move_to_the_new_key_and_are_shown_as_before() {
         })
         .await;
     assert_eq!(states(&snapshot).len(), 2);
+}
+
+#[tokio::test]
+async fn a_used_key_goes_by_force_alone_and_its_allocations_move() {
+    let world = World::start().await;
+    world.until(|it| it.identities_begun()).await;
+    let _node = FakeNode::join(&world).await;
+    world.placed("web").await;
+    world.until(|it| it.live_allocs_of_key(1) == 1).await;
+    rotate(&world, "").await;
+    let keys = world.get(KEYS).await.expect("keys");
+    let refused = refusal(world.delete(&path(&keys[0])).await);
+    assert_eq!(refused, (400, "root key in use, cannot delete".to_owned()));
+    let forced = format!("{}?force=true", path(&keys[0]));
+    world.delete(&forced).await.expect("removed");
+    let moved = |it: &Snapshot| it.live_allocs_of_key(2) == 1 && it.root_key(1).is_none();
+    world.until(moved).await;
 }
 
 #[tokio::test]

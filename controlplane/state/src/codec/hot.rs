@@ -46,6 +46,9 @@ pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
         Command::VariableLocksExpire(command) => {
             Message::VariableLocksExpire(variables::expire_message(command))
         }
+        Command::VariablesRekey(command) => {
+            Message::VariablesRekey(variables::rekey_message(command))
+        }
         Command::ClusterInit { .. }
         | Command::RestoreBegin { .. }
         | Command::RestoreCommit { .. }
@@ -123,6 +126,7 @@ pub(super) fn from_message(message: Message) -> Result<Command, DecodeError> {
         Message::VariableLocksExpire(message) => {
             Command::VariableLocksExpire(variables::expire(message)?)
         }
+        Message::VariablesRekey(message) => Command::VariablesRekey(variables::rekey(message)?),
         Message::Plan(message) => Command::PlanApply(Box::new(plan::from_message(message)?)),
         Message::PlanApply(document) => Command::PlanApply(from_document(document)?),
         Message::Cold(document) => from_document(document)?,

@@ -10,7 +10,10 @@ use uuid::Uuid;
 
 use super::DecodeError;
 use crate::access::Sealed;
-use crate::command::{AcquiredItems, VariableApply, VariableChange, VariableLocksExpire};
+use crate::command::{
+    AcquiredItems, ResealedVariable, VariableApply, VariableChange, VariableLocksExpire,
+    VariablesRekey,
+};
 use crate::variable::{VariableKey, VariableLock};
 
 pub(super) fn apply_message(command: &VariableApply) -> log::VariableApply {
@@ -120,6 +123,46 @@ pub(super) fn expire(
     })
 }
 
+pub(super) fn rekey_message(command: &VariablesRekey) -> log::VariablesRekey {
+    let variables = command.variables.iter().map(|resealed| {
+        let ResealedVariable {
+            key: VariableKey { namespace, path },
+            replaces: (root_key, nonce),
+            sealed,
+        } = resealed;
+        log::ResealedVariable {
+            namespace: namespace.clone(),
+            path: path.clone(),
+            key: *root_key,
+            nonce: Bytes::copy_from_slice(nonce),
+            sealed: Some(sealed_message(sealed)),
+        }
+    });
+    log::VariablesRekey {
+        variables: variables.collect(),
+    }
+}
+
+pub(super) fn rekey(message: log::VariablesRekey) -> Result<VariablesRekey, DecodeError> {
+    let variables = message.variables.into_iter().map(|resealed| {
+        let log::ResealedVariable {
+            namespace,
+            path,
+            key,
+            nonce,
+            sealed: message,
+        } = resealed;
+        Ok(ResealedVariable {
+            key: VariableKey { namespace, path },
+            replaces: (key, bytes12(&nonce)?),
+            sealed: sealed(message.ok_or(DecodeError::Missing("a sealed value"))?)?,
+        })
+    });
+    Ok(VariablesRekey {
+        variables: variables.collect::<Result<_, DecodeError>>()?,
+    })
+}
+
 /// A sealed value as a message.
 pub(super) fn sealed_message(sealed: &Sealed) -> log::Sealed {
     let Sealed { key, nonce, bytes } = sealed;
@@ -133,18 +176,21 @@ pub(super) fn sealed_message(sealed: &Sealed) -> log::Sealed {
 /// A sealed value of a message.
 pub(super) fn sealed(message: log::Sealed) -> Result<Sealed, DecodeError> {
     let log::Sealed { key, nonce, bytes } = message;
+    Ok(Sealed {
+        key,
+        nonce: bytes12(&nonce)?,
+        bytes: bytes.to_vec(),
+    })
+}
+
+fn bytes12(nonce: &[u8]) -> Result<[u8; 12], DecodeError> {
     let found = nonce.len();
-    let nonce = nonce.as_ref().try_into().map_err(|_| {
+    nonce.try_into().map_err(|_| {
         DecodeError::Field(ConvertError::Length {
             field: "nonce",
             wanted: 12,
             found,
         })
-    })?;
-    Ok(Sealed {
-        key,
-        nonce,
-        bytes: bytes.to_vec(),
     })
 }
 

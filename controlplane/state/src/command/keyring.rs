@@ -3,7 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Command;
 use crate::access::{RootKey, RootKeyState, Sealed, hex};
+use crate::variable::VariableKey;
 
 /// The most values that one command seals anew.
 pub const REKEY_VALUES_MAX: usize = 200;
@@ -108,6 +110,31 @@ pub struct TokensRekey {
     /// By name of the auth method.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<Resealed>,
+}
+
+/// Values of variables, sealed anew: a message of its own in the log. Values that were written since
+/// are left.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct VariablesRekey {
+    /// At most [`REKEY_VALUES_MAX`].
+    pub variables: Vec<ResealedVariable>,
+}
+
+/// A variable whose items were sealed anew.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ResealedVariable {
+    /// Its name.
+    pub key: VariableKey,
+    /// The key and the nonce of the seal that it replaces.
+    pub replaces: (u32, [u8; 12]),
+    /// The items under the active key.
+    pub sealed: Sealed,
+}
+
+impl From<VariablesRekey> for Command {
+    fn from(command: VariablesRekey) -> Self {
+        Self::VariablesRekey(command)
+    }
 }
 
 /// A value that was sealed anew.

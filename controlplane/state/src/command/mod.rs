@@ -200,6 +200,9 @@ pub enum Command {
     /// Ends locks on variables.
     #[serde(skip)]
     VariableLocksExpire(VariableLocksExpire),
+    /// Replaces values of variables by the same ones, sealed with the active root key.
+    #[serde(skip)]
+    VariablesRekey(VariablesRekey),
     /// Creates or replaces a namespace.
     NamespaceUpsert { namespace: Namespace },
     /// Removes a namespace that holds nothing that the rule counts.
@@ -270,7 +273,9 @@ impl Command {
             | Self::NodeDrainComplete { .. }
             | Self::NodePoolUpsert { .. }
             | Self::NodePoolDelete { .. } => 2,
-            Self::VariableApply(_) | Self::VariableLocksExpire(_) => IDENTITY_LEVEL,
+            Self::VariableApply(_) | Self::VariableLocksExpire(_) | Self::VariablesRekey(_) => {
+                IDENTITY_LEVEL
+            }
             // An older release would drop the new fields, and differ.
             Self::AclBootstrap { token, .. } if token.is_of_first_release() => 1,
             Self::RestoreBegin { client_tokens, .. } if client_tokens.is_default() => 1,

@@ -163,6 +163,7 @@ impl World {
             // Its jobs have no templates that change.
             Effect::FollowTemplates(_)
             | Effect::RenderTemplates(_)
+            | Effect::FollowIdentities(_)
             | Effect::RunChangeScript(_)
             | Effect::Append(_)
             | Effect::CancelPrepare { .. }

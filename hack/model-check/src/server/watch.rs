@@ -129,8 +129,9 @@ impl Encode for AsIs {
         Ok(((hash, Arc::clone(spec)), 0))
     }
 
-    fn alloc(&mut self, alloc: Allocation, _: u32) -> Result<(DesiredAlloc, usize), String> {
+    fn alloc(&mut self, alloc: Allocation, root_key: u32) -> Result<(DesiredAlloc, usize), String> {
         let told = DesiredAlloc {
+            root_key,
             version: alloc.alloc_modify_index,
             spec: alloc.spec,
             alloc,

@@ -22,6 +22,7 @@ use hack_sim::rng::Rng;
 use noded_core::event::{KeptRun, RunEvent};
 use noded_core::{BootId, Event, NodeCore, RunKey};
 use noded_daemon::clock::Clock;
+use noded_daemon::identities::IdentityService;
 use noded_daemon::input::Input;
 use noded_daemon::queries::Queries;
 use noded_daemon::session::SessionContext;
@@ -227,11 +228,20 @@ impl SimNode {
         let (machine, parts) = (*machine, &mut self.parts);
         let identity = facts::identity(parts.seed, machine.into());
         let node = Arc::new(facts::node(identity.id, "sim", machine.into(), CAPACITY));
+        let queries = Arc::new(Queries::new(identity.id));
+        // Its jobs show no identities, so that nothing is asked.
+        let identities = IdentityService::new(
+            Arc::clone(&queries),
+            Arc::clone(clock) as _,
+            inputs.clone(),
+            None,
+            0,
+        );
         let session = SessionContext {
             outside: Arc::new(OwnSocket {
                 endpoint: endpoint.clone(),
             }),
-            queries: Arc::new(Queries::new(identity.id)),
+            queries,
             identity,
             boot_id: self.boot,
             facts: Mutex::new(Arc::clone(&node)),
@@ -262,6 +272,7 @@ impl SimNode {
                 inner: Arc::new(IdleHands {
                     tasks: Arc::clone(&self.tasks),
                     manners: MANNERS,
+                    identities: Arc::new(identities),
                 }),
                 eyes,
                 mutant: parts.mutant,

@@ -93,9 +93,7 @@ enum Family {
     NodeDisks,
     Clocks,
     LongSilences,
-    ServerCuts,
-    SlowServers,
-    LaggingDisks,
+    Lags,
 }
 
 impl Family {
@@ -140,9 +138,9 @@ impl Family {
                 Self::StepDowns,
             ],
             Scenario::Access => vec![
-                Self::ServerCuts,
-                Self::SlowServers,
-                Self::LaggingDisks,
+                Self::Lags,
+                Self::Lags,
+                Self::Lags,
                 Self::ServerKills,
                 Self::StepDowns,
             ],
@@ -227,15 +225,7 @@ fn one(family: Family, rng: &mut Rng) -> (u64, FaultKind) {
         }
         Family::CutOffs if rng.chance(300) => (span, FaultKind::CutFromServers { server }),
         Family::CutOffs => (span, FaultKind::CutOff { machine: any }),
-        Family::ServerCuts => of_server_link(server, span, rng),
-        Family::SlowServers => {
-            let machine = server;
-            (span, FaultKind::Slow { machine, extra })
-        }
-        Family::LaggingDisks => {
-            let machine = server;
-            (span, FaultKind::SlowDisk { machine, extra })
-        }
+        Family::Lags => of_lag(server, span, extra, rng),
         Family::Weather => {
             let weather = Weather {
                 loss: rng.below(250),
@@ -285,29 +275,27 @@ fn one(family: Family, rng: &mut Rng) -> (u64, FaultKind) {
     }
 }
 
-/// A server that another one, or all of them, cannot reach.
-fn of_server_link(server: Machine, span: u64, rng: &mut Rng) -> (u64, FaultKind) {
-    let further = machine(rng, 1, SERVERS);
-    let (from, to) = (server, (server + further) % SERVERS);
-    match rng.below(3) {
-        0 => (span, FaultKind::CutFromServers { server }),
-        1 => (
-            span,
-            FaultKind::Cut {
-                from,
-                to,
-                way: Way::There,
-            },
-        ),
-        _ => (
-            span,
-            FaultKind::Cut {
-                from,
-                to,
-                way: Way::Both,
-            },
-        ),
-    }
+/// A server that lags behind the others: they do not reach it, or its link or its disk is slow.
+fn of_lag(server: Machine, span: u64, extra: Duration, rng: &mut Rng) -> (u64, FaultKind) {
+    let machine = server;
+    let way = if rng.chance(500) {
+        Way::Both
+    } else {
+        Way::There
+    };
+    let other = self::machine(rng, 1, SERVERS);
+    let from = (server + other) % SERVERS;
+    let kind = match rng.below(4) {
+        0 => FaultKind::CutFromServers { server },
+        1 => FaultKind::Cut {
+            from,
+            to: server,
+            way,
+        },
+        2 => FaultKind::Slow { machine, extra },
+        _ => FaultKind::SlowDisk { machine, extra },
+    };
+    (span, kind)
 }
 
 fn of_server_disk(server: Machine, span: u64, extra: Duration, rng: &mut Rng) -> (u64, FaultKind) {

@@ -142,7 +142,13 @@ impl AllocRunner {
 
     /// The control plane wants something else of it: a stop, another specification in place, or
     /// that it goes on after it had been unknown.
-    pub(crate) fn update(&mut self, spec: Arc<AllocSpec>, out: &mut Outbox, now: Now) {
+    pub(crate) fn update(
+        &mut self,
+        spec: Arc<AllocSpec>,
+        world: World<'_>,
+        out: &mut Outbox,
+        now: Now,
+    ) {
         let returned = spec.alloc().reconnected_at();
         let is_news = returned.is_some() && returned != self.spec.alloc().reconnected_at();
         if is_news && !spec.alloc().server_terminal() {
@@ -160,7 +166,21 @@ impl AllocRunner {
         }
         // The record of what is wanted says this too.
         self.state.hold = StartHold::Free;
+        let has_another_key = spec.root_key() != self.spec.root_key();
         self.spec = spec;
+        if has_another_key {
+            self.follow_identities(world, out);
+        }
+    }
+
+    /// Another root key signs the identities of the tasks that run.
+    fn follow_identities(&mut self, world: World<'_>, out: &mut Outbox) {
+        let Self {
+            spec, tasks, state, ..
+        } = self;
+        for task in tasks.values_mut().filter(|task| task.has_process()) {
+            task.follow_identities(world.context(spec, &state.resources), out);
+        }
     }
 
     /// The control plane does not know it any more: it is stopped and destroyed.

@@ -34,7 +34,7 @@ fn a_directory_that_fails_after_the_stop_does_not_take_back_the_last_word() {
     let mut out = Outbox::default();
     let mut runner = AllocRunner::new(spec(DesiredStatus::Run), at(0));
     runner.settle(world, &mut out, at(0));
-    runner.update(spec(DesiredStatus::Stop), &mut out, at(1));
+    runner.update(spec(DesiredStatus::Stop), world, &mut out, at(1));
     runner.settle(world, &mut out, at(1));
     assert_eq!(runner.client_status().0, ClientStatus::Complete);
     let (hook, message) = (AllocHook::Directory, "no room".to_owned());
@@ -45,6 +45,15 @@ fn a_directory_that_fails_after_the_stop_does_not_take_back_the_last_word() {
 
 #[test]
 fn a_return_leaves_one_event_in_each_tasks_history() {
+    let node = serde_json::from_value::<Node>(serde_json::json!({
+        "ID": uuid::Uuid::nil(), "Name": "n", "Datacenter": "dc1",
+    }))
+    .expect("the fields of a node");
+    let settings = Settings::new("/data/alloc", [0; 16]);
+    let world = World {
+        settings: &settings,
+        node: &node,
+    };
     let job = Arc::new(job_with_tasks("web", vec![task("main"), task("helper")]));
     let spec = |states: &[(ClientStatus, i64)]| {
         let mut alloc = alloc_of(&job, AllocId::from_u128(1));
@@ -59,7 +68,7 @@ fn a_return_leaves_one_event_in_each_tasks_history() {
     let mut out = Outbox::default();
     let mut runner = AllocRunner::new(spec(&[]), at(0));
     let mut told = |states: &[(ClientStatus, i64)]| {
-        runner.update(spec(states), &mut out, at(1));
+        runner.update(spec(states), world, &mut out, at(1));
         let counts = runner.tasks.values().map(|task| {
             let events = task.state().events.iter();
             events

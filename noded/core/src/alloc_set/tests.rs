@@ -46,6 +46,7 @@ fn map(at: Watermark, allocs: &[(u128, u64)]) -> WatchMap {
 fn delta(previous_index: u64, index: u64, changed: &[(u128, u64)], removed: &[u128]) -> WatchDelta {
     let job: Arc<Job> = Arc::new(job_with_tasks("web", vec![task("main")]));
     let changed = changed.iter().map(|(number, version)| DesiredAlloc {
+        root_key: 0,
         version: *version,
         spec: SpecHash([1; 32]),
         alloc: alloc_of(&job, id(*number)),

@@ -25,8 +25,8 @@ pub use session::{
     DisconnectReason, Hello, ServerChoice, SessionMessage, StatusBatch, SyncPart, UpdateClass, Wish,
 };
 pub use task::{
-    ChangeScriptRun, PrepareTask, PreparedArtifact, PreparedTemplate, Rendering, StartTask,
-    TaskHook, TaskNetwork,
+    ChangeScriptRun, PrepareTask, PreparedArtifact, PreparedIdentity, PreparedTemplate, Rendering,
+    StartTask, TaskHook, TaskNetwork,
 };
 
 /// How safe every journal record issued before an effect must be before the effect is executed.
@@ -209,6 +209,11 @@ pub enum Effect {
     /// their file. Answer:
     /// [`RunEvent::TemplatesRendered`](crate::event::RunEvent::TemplatesRendered).
     RenderTemplates(Box<PrepareTask>),
+    /// The run is alive: keep the identities that it shows fresh until it is released, signed by the
+    /// root key that the allocation names, and tell of those that take the place of others with
+    /// [`RunEvent::IdentitiesRenewed`](crate::event::RunEvent::IdentitiesRenewed). Repeated where
+    /// the allocation names another key. No other answer.
+    FollowIdentities(Box<PrepareTask>),
     /// Run a program inside the task. Nothing waits behind it; answer:
     /// [`RunEvent::ScriptEnded`](crate::event::RunEvent::ScriptEnded).
     RunChangeScript(Box<ChangeScriptRun>),
@@ -242,6 +247,7 @@ impl Effect {
             | Self::SignalTask { .. }
             | Self::FollowTemplates(_)
             | Self::RenderTemplates(_)
+            | Self::FollowIdentities(_)
             | Self::RunChangeScript(_)
             | Self::ReleaseRun { .. } => None,
         }
@@ -268,7 +274,8 @@ impl Effect {
             Self::RetireAlloc { alloc } | Self::DestroyAlloc { alloc } => Lane::Alloc(*alloc),
             Self::PrepareTask(prepare)
             | Self::FollowTemplates(prepare)
-            | Self::RenderTemplates(prepare) => Lane::of_task(&prepare.run),
+            | Self::RenderTemplates(prepare)
+            | Self::FollowIdentities(prepare) => Lane::of_task(&prepare.run),
             Self::RunChangeScript(script) => Lane::of_task(&script.run),
             Self::StartTask(start) => Lane::of_task(&start.run),
             Self::CancelPrepare { run }

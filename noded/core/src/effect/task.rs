@@ -23,6 +23,8 @@ pub enum TaskHook {
     Logs,
     /// Write the payload of a dispatched job.
     DispatchPayload,
+    /// Wait for the identities that the task shows, and write their files.
+    Identity,
     /// Fetch the artifacts that were not fetched yet; before the templates, which may read them.
     Artifacts,
     /// Render the templates, as `PrepareTask::templates` says.
@@ -37,6 +39,7 @@ impl TaskHook {
             Self::TaskDirectory => "task_dir",
             Self::Logs => "logs",
             Self::DispatchPayload => "dispatch_payload",
+            Self::Identity => "Identity",
             Self::Artifacts => "artifacts",
             Self::Templates => "template",
         }
@@ -61,6 +64,8 @@ pub struct PrepareTask {
     pub templates: Vec<PreparedTemplate>,
     /// Artifacts that were not fetched yet, `${...}` resolved, in the job's order.
     pub artifacts: Vec<PreparedArtifact>,
+    /// The identities that the task shows.
+    pub identities: Vec<PreparedIdentity>,
     /// Where the payload of a dispatched job goes, on the host, where the task wants it.
     pub dispatch_payload_file: Option<String>,
 }
@@ -86,6 +91,17 @@ pub struct PreparedTemplate {
     pub source: Option<String>,
     /// The destination on the host, beneath the allocation's directory.
     pub destination: String,
+}
+
+/// An identity that a task shows, without its token.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PreparedIdentity {
+    /// Its name.
+    pub name: String,
+    /// The file on the host, beneath the task's directory; `None` = none is asked for.
+    pub file: Option<String>,
+    /// The variable of the task's environment; `None` = none is asked for.
+    pub variable: Option<String>,
 }
 
 /// An artifact with everything resolved.

@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol_model::{Allocation, DnsConfig, Node, Task, VolumeMount, variable_name};
+use protocol_model::{
+    Allocation, DnsConfig, Node, Task, VolumeMount, WorkloadIdentity, variable_name,
+};
 use serde_json::{Map, Value};
 
 pub mod file;
@@ -16,7 +18,8 @@ mod ports;
 
 use crate::alloc_spec::AllocSpec;
 use crate::driver::TaskRoot;
-use crate::effect::{PreparedArtifact, PreparedTemplate, Rendering, TaskNetwork};
+use crate::effect::{PreparedArtifact, PreparedIdentity, PreparedTemplate, Rendering, TaskNetwork};
+use crate::identities::{DEFAULT_IDENTITY, name_of, shown_identities};
 use crate::settings::Settings;
 use crate::task_runner::RunContext;
 use layout::TaskPaths;
@@ -172,6 +175,34 @@ impl<'a> TaskWorld<'a> {
                 },
             })
             .collect()
+    }
+
+    /// The identities that the task shows.
+    pub(crate) fn identities(&self) -> Vec<PreparedIdentity> {
+        shown_identities(self.task)
+            .map(|identity| self.identity(identity))
+            .collect()
+    }
+
+    fn identity(&self, identity: &WorkloadIdentity) -> PreparedIdentity {
+        let name = name_of(identity);
+        let is_default = name == DEFAULT_IDENTITY;
+        let path = match identity.filepath.as_str() {
+            "" if is_default => "secrets/nomad_token".to_owned(),
+            "" => format!("secrets/nomad_{name}.jwt"),
+            path => self.resolve(path),
+        };
+        let variable = match is_default {
+            true => "NOMAD_TOKEN".to_owned(),
+            false => format!("NOMAD_TOKEN_{name}"),
+        };
+        PreparedIdentity {
+            name: name.to_owned(),
+            file: identity
+                .file
+                .then(|| layout::host_path(&self.host, &self.seen, &path)),
+            variable: identity.env.then_some(variable),
+        }
     }
 
     /// The group's network as the task sees it.

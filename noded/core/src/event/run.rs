@@ -64,6 +64,11 @@ pub enum RunEvent {
         /// Those whose file was written, because its text differed.
         changed: BTreeSet<usize>,
     },
+    /// Files of identities have newer tokens in the place of others.
+    IdentitiesRenewed {
+        /// The identities' names.
+        names: BTreeSet<String>,
+    },
     /// A template's change script ended, or could not be run.
     ScriptEnded {
         /// The template: an offset into the task's list.

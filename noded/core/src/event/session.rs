@@ -213,4 +213,6 @@ pub struct DesiredAlloc {
     pub spec: SpecHash,
     /// The allocation, `job` left out.
     pub alloc: Allocation,
+    /// The number of the root key that signs its identities; 0 = none.
+    pub root_key: u32,
 }

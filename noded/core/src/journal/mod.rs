@@ -76,6 +76,9 @@ pub enum JournalRecord {
         alloc: Box<Allocation>,
         /// Its job's specification.
         spec: SpecHash,
+        /// The number of the root key that signs its identities.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        root_key: Option<u32>,
     },
     /// These, and no others, go on although the cluster's present incarnation does not know them.
     Foreign {

@@ -88,7 +88,14 @@ impl<'de> Visitor<'de> for KindFirst {
             Kind::Confirmed => fields!(rest, Confirmed { at: Moment }),
             Kind::Heard => fields!(rest, Heard { at: UnixNanos }),
             Kind::Spec => fields!(rest, Spec { hash: SpecHash, job: Arc<Job> }),
-            Kind::Desired => fields!(rest, Desired { alloc: Box<Allocation>, spec: SpecHash }),
+            Kind::Desired => fields!(
+                rest,
+                Desired {
+                    alloc: Box<Allocation>,
+                    spec: SpecHash,
+                    root_key: Option<u32>
+                }
+            ),
             Kind::Foreign => fields!(rest, Foreign { allocs: BTreeSet<AllocId> }),
             Kind::DestroyWanted => fields!(rest, DestroyWanted { alloc: AllocId }),
             Kind::Destroyed => fields!(rest, Destroyed { alloc: AllocId }),

@@ -40,6 +40,8 @@ pub struct RestoredAlloc {
     pub alloc: Allocation,
     /// Its job's specification.
     pub spec: SpecHash,
+    /// The number of the root key that signs its identities.
+    pub root_key: Option<u32>,
     /// Whether it is to be destroyed.
     pub destroy: DestroyWanted,
     /// Its state as a whole.
@@ -87,16 +89,22 @@ fn apply(node: &mut RestoredNode, record: JournalRecord) {
         JournalRecord::Spec { hash, job } => {
             node.specs.insert(hash, job);
         }
-        JournalRecord::Desired { alloc, spec } => match node.allocs.get_mut(&alloc.id) {
+        JournalRecord::Desired {
+            alloc,
+            spec,
+            root_key,
+        } => match node.allocs.get_mut(&alloc.id) {
             Some(known) => {
                 known.alloc = *alloc;
                 known.spec = spec;
+                known.root_key = root_key;
                 known.destroy = DestroyWanted::No;
                 known.state.hold = StartHold::Free;
             }
             None => {
-                node.allocs
-                    .insert(alloc.id, RestoredAlloc::new(*alloc, spec));
+                let mut known = RestoredAlloc::new(*alloc, spec);
+                known.root_key = root_key;
+                node.allocs.insert(known.alloc.id, known);
             }
         },
         JournalRecord::Foreign { allocs } => node.foreign = allocs,
@@ -163,6 +171,7 @@ pub fn compact(node: &RestoredNode) -> Vec<JournalRecord> {
         let RestoredAlloc {
             alloc,
             spec,
+            root_key,
             destroy,
             state,
             tasks,
@@ -171,6 +180,7 @@ pub fn compact(node: &RestoredNode) -> Vec<JournalRecord> {
         records.push(JournalRecord::Desired {
             alloc: Box::new(alloc.clone()),
             spec: *spec,
+            root_key: *root_key,
         });
         if *destroy == DestroyWanted::Yes {
             records.push(JournalRecord::DestroyWanted { alloc: *id });
@@ -210,6 +220,7 @@ impl RestoredAlloc {
         Self {
             alloc,
             spec,
+            root_key: None,
             destroy: DestroyWanted::No,
             state: PersistedAlloc::default(),
             tasks: BTreeMap::new(),

@@ -174,7 +174,16 @@ fn jobs_and_allocations_survive_the_journal() {
             hash,
             job: Arc::new(job),
         },
-        JournalRecord::Desired { alloc, spec: hash },
+        JournalRecord::Desired {
+            alloc: alloc.clone(),
+            spec: hash,
+            root_key: None,
+        },
+        JournalRecord::Desired {
+            alloc,
+            spec: hash,
+            root_key: Some(7),
+        },
     ] {
         let bytes = encode(&record).expect("encodes");
         assert_eq!(decode(&bytes).expect("decodes"), record);
@@ -210,6 +219,7 @@ fn a_run_that_was_intended_is_open_until_its_end_is_recorded() {
         JournalRecord::Desired {
             alloc,
             spec: SpecHash([1; 32]),
+            root_key: None,
         },
         JournalRecord::Intent {
             run: RunKey::new(ID, "main", RunEpoch(1)),

@@ -87,6 +87,7 @@ impl NodeCore {
             let restored = RestoredAlloc {
                 alloc: runner.spec().alloc().clone(),
                 spec: *spec,
+                root_key: Some(runner.spec().root_key()).filter(|key| *key != 0),
                 destroy,
                 state: runner.persisted(),
                 tasks: tasks

@@ -194,6 +194,7 @@ impl NodeCore {
             | RunEvent::TemplatesChanged { .. }
             | RunEvent::TemplatesRendered { .. }
             | RunEvent::ScriptEnded { .. }
+            | RunEvent::IdentitiesRenewed { .. }
             | RunEvent::Fetched { .. }
             | RunEvent::Progress { .. }
             | RunEvent::Message { .. } => return,

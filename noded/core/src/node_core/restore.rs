@@ -191,6 +191,7 @@ impl NodeCore {
         let RestoredAlloc {
             alloc,
             spec: _,
+            root_key,
             destroy,
             state,
             tasks,
@@ -203,7 +204,7 @@ impl NodeCore {
         };
         match AllocSpec::new(alloc.clone(), job) {
             Ok(spec) => {
-                let spec = Arc::new(spec);
+                let spec = Arc::new(spec.signed_by(root_key.unwrap_or(0)));
                 let restoration = Restoration {
                     spec,
                     state,

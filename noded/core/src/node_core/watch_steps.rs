@@ -7,7 +7,7 @@ use protocol_model::{AllocId, ClientStatus, SpecHash};
 use protocol_wire::report::AllocReport;
 
 use super::{NodeCore, Unrunnable};
-use crate::alloc_runner::{AllocRunner, Removal};
+use crate::alloc_runner::{AllocRunner, Removal, World};
 use crate::alloc_set::WatchStep;
 use crate::alloc_spec::AllocSpec;
 use crate::effect::{DisconnectReason, Durability, Effect, SessionMessage};
@@ -108,6 +108,7 @@ impl NodeCore {
             version,
             spec: hash,
             mut alloc,
+            root_key,
         } = desired;
         let Some(job) = self.specs.get(&hash).cloned() else {
             return;
@@ -124,7 +125,7 @@ impl NodeCore {
             None if alloc.client_terminal() => return,
             Some(Removal::Kept | Removal::Wanted) | None => {}
         }
-        self.journal_desired(&alloc, hash);
+        self.journal_desired(&alloc, hash, root_key);
         let healthy = alloc
             .deployment_status
             .as_ref()
@@ -139,9 +140,13 @@ impl NodeCore {
         self.batcher.set_acknowledged(id, told);
         match AllocSpec::new(alloc.clone(), job) {
             Ok(spec) => {
-                let spec = Arc::new(spec);
+                let spec = Arc::new(spec.signed_by(root_key));
+                let world = World {
+                    settings: &self.settings,
+                    node: &self.node,
+                };
                 match self.runners.get_mut(&id) {
-                    Some(runner) => runner.update(spec, &mut self.outbox, now),
+                    Some(runner) => runner.update(spec, world, &mut self.outbox, now),
                     None => {
                         self.runners.insert(id, AllocRunner::new(spec, now));
                     }
@@ -161,7 +166,12 @@ impl NodeCore {
         }
     }
 
-    fn journal_desired(&mut self, alloc: &protocol_model::Allocation, hash: SpecHash) {
+    fn journal_desired(
+        &mut self,
+        alloc: &protocol_model::Allocation,
+        hash: SpecHash,
+        root_key: u32,
+    ) {
         let before = self.spec_of.insert(alloc.id, hash);
         if let Some(before) = before.filter(|before| *before != hash) {
             self.forget_journaled(before);
@@ -177,6 +187,7 @@ impl NodeCore {
         self.outbox.journal(JournalRecord::Desired {
             alloc: Box::new(alloc.clone()),
             spec: hash,
+            root_key: (root_key != 0).then_some(root_key),
         });
     }
 

@@ -8,6 +8,7 @@ use super::{AfterStop, Phase, RunContext, ShutdownDelay, TaskRunner, history};
 use crate::effect::{Durability, Effect, PrepareTask, StartTask, TaskHook};
 use crate::env::TaskWorld;
 use crate::event::{Recovery, RunEvent};
+use crate::identities::shown_identities;
 use crate::journal::JournalRecord;
 use crate::key::RunEpoch;
 use crate::outbox::Outbox;
@@ -48,6 +49,7 @@ impl TaskRunner {
             hooks: self.hooks(task, ctx),
             templates: world.templates(|offset| self.rendering_at_start(offset, ctx)),
             artifacts: world.artifacts(&self.fetched),
+            identities: world.identities(),
             dispatch_payload_file: world.dispatch_payload_file(),
             environment: world.into_template_environment(),
         }));
@@ -69,6 +71,7 @@ impl TaskRunner {
         }
         let event = self
             .take_template_event(event, ctx, out, now)
+            .and_then(|event| self.take_identity_event(event, ctx, out, now))
             .and_then(|event| self.take_word(event, out, now));
         let Some(event) = event else {
             return;
@@ -124,6 +127,7 @@ impl TaskRunner {
                 | RunEvent::TemplatesChanged { .. }
                 | RunEvent::TemplatesRendered { .. }
                 | RunEvent::ScriptEnded { .. }
+                | RunEvent::IdentitiesRenewed { .. }
                 | RunEvent::Message { .. }
                 | RunEvent::Progress { .. }
                 | RunEvent::Fetched { .. },
@@ -208,7 +212,10 @@ impl TaskRunner {
                 self.begin_kill(cause, ShutdownDelay::Skip, ctx, out, now);
             }
             Some(AfterStop::Restart) => self.begin_stop(AfterStop::Restart, ctx, out, now),
-            None => self.follow_templates(ctx, out),
+            None => {
+                self.follow_identities(ctx, out);
+                self.follow_templates(ctx, out);
+            }
         }
         self.persist(out);
     }
@@ -229,6 +236,9 @@ impl TaskRunner {
         let has_payload = task.dispatch_payload.is_some() && ctx.spec.job().payload.is_some();
         if has_payload && !self.prepared.contains(&TaskHook::DispatchPayload) {
             hooks.push(TaskHook::DispatchPayload);
+        }
+        if shown_identities(task).next().is_some() {
+            hooks.push(TaskHook::Identity);
         }
         if self.fetched.len() < task.artifacts.len() {
             hooks.push(TaskHook::Artifacts);

@@ -121,6 +121,17 @@ pub(crate) fn template_signal(signal: &str, at: UnixNanos) -> TaskEvent {
     event(TaskEventKind::Signaling, "Template re-rendered", at).with_detail("task_signal", signal)
 }
 
+/// The reason of a restart or signal because of a renewed identity, in Nomad's words.
+pub(crate) fn identity_renewed(identity: &str) -> String {
+    format!("Identity[{identity}]: new Identity token acquired")
+}
+
+/// A signal because of a renewed identity.
+pub(crate) fn identity_signal(signal: &str, identity: &str, at: UnixNanos) -> TaskEvent {
+    event(TaskEventKind::Signaling, &identity_renewed(identity), at)
+        .with_detail("task_signal", signal)
+}
+
 /// The end of a template's change script.
 pub(crate) fn change_script(
     command: &str,

@@ -27,6 +27,7 @@ mod attempt;
 mod commands;
 mod ended;
 pub(crate) mod history;
+mod identities;
 pub mod restart_policy;
 mod restore;
 mod stop;

@@ -165,6 +165,7 @@ impl TaskRunner {
                     self.persist(out);
                 }
                 if restored && self.phase == Phase::Running {
+                    self.follow_identities(ctx, out);
                     self.follow_templates(ctx, out);
                 }
             }
@@ -276,6 +277,7 @@ impl TaskRunner {
             | RunEvent::TemplatesChanged { .. }
             | RunEvent::TemplatesRendered { .. }
             | RunEvent::ScriptEnded { .. }
+            | RunEvent::IdentitiesRenewed { .. }
             | RunEvent::Fetched { .. }
             | RunEvent::Progress { .. }
             | RunEvent::Message { .. } => {}

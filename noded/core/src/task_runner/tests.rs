@@ -277,6 +277,7 @@ fn short(effect: &Effect) -> Option<&'static str> {
         Effect::FollowTemplates(_) => "follow",
         Effect::RenderTemplates(_) => "render",
         Effect::RunChangeScript(_) => "script",
+        Effect::FollowIdentities(_) => "identities",
         Effect::ReleaseRun { .. } => "release",
         other => panic!("{other:?} is not asked for by a task"),
     })

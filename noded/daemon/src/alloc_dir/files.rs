@@ -1,6 +1,6 @@
 //! Files of allocations, opened and written by descriptor.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
@@ -65,6 +65,38 @@ impl AllocRoot {
         content: &[u8],
         attributes: FileAttributes,
     ) -> Result<(), AllocDirError> {
+        let (directory, name) = self.place_of(alloc, path)?;
+        put(&directory, &name, path, content, attributes)
+    }
+
+    /// As [`Self::write_file`], where a task may have been before: a link, FIFO, device or directory
+    /// at the path is left as it is.
+    ///
+    /// # Errors
+    /// As [`Self::write_file`], and where something other than a regular file is there.
+    pub fn replace_file(
+        &self,
+        alloc: AllocId,
+        path: &Path,
+        content: &[u8],
+        attributes: FileAttributes,
+    ) -> Result<(), AllocDirError> {
+        let (directory, name) = self.place_of(alloc, path)?;
+        match fs::statat(&directory, &name, fs::AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) if fs::FileType::from_raw_mode(found.st_mode).is_file() => {}
+            Ok(_) => {
+                let path = path.to_owned();
+                return Err(AllocDirError::NotAFile { path });
+            }
+            Err(Errno::NOENT) => {}
+            Err(source) => return Err(failed("looking at", path)(source)),
+        }
+        put(&directory, &name, path, content, attributes)
+    }
+
+    /// The directory of a file that is to be written, made where it is missing, and the file's name
+    /// in it.
+    fn place_of(&self, alloc: AllocId, path: &Path) -> Result<(OwnedFd, OsString), AllocDirError> {
         let escapes = || AllocDirError::Escapes {
             path: path.to_owned(),
         };
@@ -79,25 +111,35 @@ impl AllocRoot {
             };
             directory = open_or_make(&directory, part, path)?;
         }
-        let mut temporary = name.to_owned();
-        temporary.push(".drover-new");
-        let at = |operation| failed(operation, path);
-        // One that an interrupted attempt left.
-        match fs::unlinkat(&directory, &temporary, fs::AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(source) => return Err(at("writing")(source)),
-        }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = fs::openat(&directory, &temporary, flags, Mode::from_raw_mode(0o600))
-            .map_err(at("making"))?;
-        write_all(&file, content).map_err(at("writing"))?;
-        if let Some((uid, gid)) = attributes.owner {
-            fs::fchown(&file, uid, gid).map_err(at("giving away"))?;
-        }
-        fs::fchmod(&file, Mode::from_raw_mode(attributes.mode & PERMISSIONS))
-            .map_err(at("setting the mode of"))?;
-        fs::renameat(&directory, &temporary, &directory, name).map_err(at("renaming"))
+        Ok((directory, name.to_owned()))
     }
+}
+
+fn put(
+    directory: &OwnedFd,
+    name: &OsStr,
+    path: &Path,
+    content: &[u8],
+    attributes: FileAttributes,
+) -> Result<(), AllocDirError> {
+    let mut temporary = name.to_owned();
+    temporary.push(".drover-new");
+    let at = |operation| failed(operation, path);
+    // One that an interrupted attempt left.
+    match fs::unlinkat(directory, &temporary, fs::AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(source) => return Err(at("writing")(source)),
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = fs::openat(directory, &temporary, flags, Mode::from_raw_mode(0o600))
+        .map_err(at("making"))?;
+    write_all(&file, content).map_err(at("writing"))?;
+    if let Some((uid, gid)) = attributes.owner {
+        fs::fchown(&file, uid, gid).map_err(at("giving away"))?;
+    }
+    fs::fchmod(&file, Mode::from_raw_mode(attributes.mode & PERMISSIONS))
+        .map_err(at("setting the mode of"))?;
+    fs::renameat(directory, &temporary, directory, name).map_err(at("renaming"))
 }
 
 /// A path of a request: absolute ones are meant from the allocation's directory on.

@@ -59,6 +59,15 @@ pub enum AllocDirError {
         /// The path.
         path: PathBuf,
     },
+    /// Something other than a regular file has the name of one that is to be written.
+    #[error(
+        "{} is no regular file but a link, directory, FIFO or device: remove it, or name another \
+         file", .path.display()
+    )]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
     /// The name is taken by the shared directory, or is no plain name.
     #[error("{name:?} cannot be a task's directory")]
     TaskName {

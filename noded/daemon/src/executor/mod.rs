@@ -10,6 +10,7 @@
 mod artifacts;
 mod beside;
 mod change_script;
+mod identities;
 mod limits;
 mod masks;
 mod names;
@@ -42,6 +43,7 @@ use crate::alloc_dir::AllocRoot;
 use crate::clock;
 use crate::config::LiveConfig;
 use crate::drivers::{OwnRuns, own_runs};
+use crate::identities::IdentityService;
 use crate::input::Input;
 use crate::jail::Jail;
 use crate::keeper_link::{CallError, KeeperHandle};
@@ -75,6 +77,8 @@ pub struct Executor {
     own: BTreeMap<&'static str, Box<dyn OwnRuns>>,
     pub(crate) networks: Networks,
     pub(crate) jail: Jail,
+    /// The identities of tasks.
+    pub(crate) identities: Arc<IdentityService>,
     /// The files that templates read.
     pub(crate) watch: TemplateWatch,
     inputs: mpsc::Sender<Input>,
@@ -96,6 +100,8 @@ pub struct HostParts {
     pub networks: Networks,
     /// The children that handle foreign bytes.
     pub jail: Jail,
+    /// The identities of tasks.
+    pub identities: Arc<IdentityService>,
 }
 
 impl Executor {
@@ -108,11 +114,13 @@ impl Executor {
             sandboxes,
             networks,
             jail,
+            identities,
         } = parts;
         Self {
             paths: RuntimePaths::new(&config.now().run_dir),
             networks,
             jail,
+            identities,
             config,
             allocs,
             hierarchy,
@@ -151,11 +159,13 @@ impl Executor {
             }
             Effect::RetireAlloc { alloc } => {
                 self.watch.forget(alloc);
+                self.identities.forget(alloc).await;
                 self.retire(alloc).await;
                 Vec::new()
             }
             Effect::DestroyAlloc { alloc } => {
                 self.watch.forget(alloc);
+                self.identities.forget(alloc).await;
                 self.destroy(alloc).await;
                 let event = AllocEvent::Destroyed;
                 vec![Event::Alloc { alloc, event }]
@@ -190,12 +200,14 @@ impl Executor {
             Effect::SignalTask { run, signal } => self.signal(run, &signal).await,
             Effect::FollowTemplates(work) => self.follow_templates(*work, cancel).await,
             Effect::RenderTemplates(work) => self.render_templates(*work, cancel).await,
+            Effect::FollowIdentities(work) => self.follow_identities(*work).await,
             Effect::RunChangeScript(script) => {
                 self.begin_script(*script);
                 Vec::new()
             }
             Effect::ReleaseRun { run } => {
                 self.watch.pause(&run);
+                self.identities.pause(&run);
                 self.release(run).await;
                 Vec::new()
             }

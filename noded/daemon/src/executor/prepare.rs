@@ -11,6 +11,7 @@ use isolation::Identity;
 use noded_core::driver::{Ability, TaskRoot};
 use noded_core::effect::{PrepareTask, TaskHook};
 use noded_core::event::{Recovery, RunEvent};
+use noded_core::identities::shown_identities;
 use noded_keeper::io::{LogLimits, create_streams};
 use noded_keeper::protocol::TaskKey;
 use protocol_error_chain::chain;
@@ -96,7 +97,10 @@ impl Failed {
 
 /// Whether a hook may wait for something else than the disk.
 fn waits(hook: TaskHook) -> bool {
-    matches!(hook, TaskHook::Artifacts | TaskHook::Templates)
+    matches!(
+        hook,
+        TaskHook::Identity | TaskHook::Artifacts | TaskHook::Templates
+    )
 }
 
 impl Executor {
@@ -145,6 +149,10 @@ impl Executor {
         let mut environment = BTreeMap::new();
         for hook in hooks {
             let done = match hook {
+                TaskHook::Identity => {
+                    let variables = self.identity_hook(prepare, cancel).await;
+                    variables.map(|variables| environment.extend(variables))
+                }
                 TaskHook::Artifacts => self.artifacts(prepare, cancel).await,
                 TaskHook::Templates => {
                     let variables = self.template_hook(prepare, cancel).await;
@@ -183,7 +191,7 @@ impl Executor {
                 TaskHook::Logs => self.logs(prepare, task),
                 TaskHook::DispatchPayload => self.dispatch_payload(prepare),
                 // They wait.
-                TaskHook::Artifacts | TaskHook::Templates => Ok(()),
+                TaskHook::Identity | TaskHook::Artifacts | TaskHook::Templates => Ok(()),
             };
             done.map_err(|failed| (*hook, failed))?;
         }
@@ -274,6 +282,14 @@ impl Executor {
             .map_err(Failed::hopeless)
     }
 
+    /// The user that a run's task runs as, where it is known before the task starts.
+    pub(super) fn owner_of_run(&self, prepare: &PrepareTask) -> Result<Option<Identity>, String> {
+        let task = prepare.spec.task(&prepare.run.task);
+        let task = task.ok_or_else(|| "the job has no such task".to_owned())?;
+        self.owner_of(prepare, task)
+            .map_err(|failed| failed.message)
+    }
+
     fn logs(&self, prepare: &PrepareTask, task: &Task) -> Result<(), Failed> {
         let log = task.log_config.clone().unwrap_or_default();
         let config = self.config.now();
@@ -335,7 +351,12 @@ fn check_signals(task: &Task) -> Result<(), Failed> {
     });
     let kill = Some(("kill_signal", task.kill_signal.as_str()));
     let kill = kill.filter(|(_, signal)| !signal.is_empty());
-    for (key, signal) in kill.into_iter().chain(of_templates) {
+    let of_identities = shown_identities(task).filter_map(|identity| {
+        let signals = identity.change_mode == ChangeMode::Signal.as_str();
+        signals.then_some(("change_signal", identity.change_signal.as_str()))
+    });
+    let all = kill.into_iter().chain(of_templates).chain(of_identities);
+    for (key, signal) in all {
         if os_signal::number(signal).is_none() {
             let problem = format!("{key}: {signal:?} is no signal of this node");
             return Err(Failed::hopeless(problem));

@@ -128,6 +128,7 @@ impl Executor {
                 cancel: &cancel,
             };
             let mut environment = prepare.environment.clone();
+            environment.extend(own.identities.variables(&prepare));
             for one in work.templates() {
                 let mut text = own.text_before(&work, one);
                 if selects(own, &prepare.run, one) {

@@ -84,6 +84,7 @@ impl Executor {
     /// Renders the templates of an attempt, except those that stay as they are. Blocks.
     pub(super) fn templates(&self, work: &TemplateWork<'_>) -> Result<TemplatesDone, Failed> {
         let mut environment = work.prepare.environment.clone();
+        environment.extend(self.identities.variables(work.prepare));
         let mut done = TemplatesDone::default();
         for one in work.templates() {
             let text = match self.kept_text(work, one) {

@@ -114,6 +114,7 @@ fn set(node: &mut Node, name: &str, value: impl std::fmt::Display) {
 fn add_versions(node: &mut Node, engine: Engine) {
     set(node, "nomad.version", NOMAD_VERSION);
     set(node, "drover.version", env!("CARGO_PKG_VERSION"));
+    set(node, "noded.identity", true);
     set(node, "io_uring", engine == Engine::Ring);
 }
 

@@ -200,6 +200,7 @@ fn desired(message: &v1::DesiredAlloc) -> Result<DesiredAlloc, String> {
         return Err(format!("allocation {id} came under the id {}", alloc.id));
     }
     Ok(DesiredAlloc {
+        root_key: message.root_key,
         version: message.version,
         spec: spec_hash("spec_hash", &message.spec_hash).map_err(|error| error.to_string())?,
         alloc,

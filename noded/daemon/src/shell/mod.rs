@@ -309,6 +309,7 @@ impl Running {
             | Effect::SignalTask { .. }
             | Effect::FollowTemplates(_)
             | Effect::RenderTemplates(_)
+            | Effect::FollowIdentities(_)
             | Effect::RunChangeScript(_)
             | Effect::ReleaseRun { .. }) => self.lanes.enqueue(effect),
         }

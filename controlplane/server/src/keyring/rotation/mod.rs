@@ -99,20 +99,26 @@ impl Leading<'_> {
         self.service.follows(Some(active)).await;
         let now = self.cluster.wall_clock();
         let wrapping = self.service.wanted().map(|kek| *kek.as_bytes());
-        let mut has_failed = false;
+        let (mut has_failed, mut has_moved) = (false, false);
         for step in steps(&snapshot, self.config, wrapping, now) {
             if !self.cluster.leads_in(self.term) {
                 return EARLY_PAUSE;
             }
+            has_moved |= matches!(
+                step,
+                KeyStep::RekeyTokens { .. } | KeyStep::RekeyVariables { .. }
+            );
             if let Err(error) = self.carry_out(step.clone()).await {
                 has_failed = true;
                 log(&step, &error);
             }
         }
         let pause = next_look(&self.cluster.snapshot(), self.config, now);
-        match has_failed {
-            true => pause.min(FAILED_PAUSE),
-            false => pause,
+        match (has_failed, has_moved) {
+            (true, _) => pause.min(FAILED_PAUSE),
+            // A key that is empty now has another step.
+            (false, true) => pause.min(EARLY_PAUSE),
+            (false, false) => pause,
         }
     }
 

@@ -2,8 +2,10 @@
 //! was written since.
 
 use controlplane_keyring::{Keyring, KeyringError, Purpose, fresh_nonce};
-use controlplane_state::command::{REKEY_VALUES_MAX, Resealed, TokensRekey};
-use controlplane_state::{Sealed, Snapshot};
+use controlplane_state::command::{
+    REKEY_VALUES_MAX, Resealed, ResealedVariable, TokensRekey, VariablesRekey,
+};
+use controlplane_state::{Sealed, Snapshot, Variable};
 use tokio::time::sleep;
 
 use super::{Leading, REST, StepError};
@@ -28,7 +30,8 @@ pub(super) async fn tokens(leading: Leading<'_>, number: u32) -> Result<(), Step
     let mut rest = old.as_slice();
     let (mut moved, mut shut) = (0, 0);
     while !rest.is_empty() {
-        let (entry, left) = rest.split_at(entry_length(rest));
+        let length = fitting(rest.iter().map(|secret| secret.sealed.bytes.len()));
+        let (entry, left) = rest.split_at(length);
         rest = left;
         let mut rekey = TokensRekey::default();
         for secret in entry {
@@ -59,13 +62,16 @@ pub(super) async fn tokens(leading: Leading<'_>, number: u32) -> Result<(), Step
     }
 }
 
-/// How many of these secrets travel together: one at least.
-fn entry_length(secrets: &[Old]) -> usize {
+/// How many values of these lengths travel together: one at least.
+fn fitting(lengths: impl IntoIterator<Item = usize>) -> usize {
     let mut bytes = 0;
-    let fitting = secrets.iter().take(REKEY_VALUES_MAX).take_while(|secret| {
-        bytes += secret.sealed.bytes.len();
-        bytes <= ENTRY_BYTES_MAX
-    });
+    let fitting = lengths
+        .into_iter()
+        .take(REKEY_VALUES_MAX)
+        .take_while(|length| {
+            bytes += length;
+            bytes <= ENTRY_BYTES_MAX
+        });
     fitting.count().max(1)
 }
 
@@ -105,6 +111,66 @@ fn reseal(keyring: &Keyring, secret: &Old) -> Result<Resealed, KeyringError> {
 /// # Errors
 /// As [`tokens`].
 pub(super) async fn variables(leading: Leading<'_>, number: u32) -> Result<(), StepError> {
-    let _ = (leading, number);
-    Ok(())
+    let snapshot = leading.cluster.snapshot();
+    let old: Vec<_> = snapshot.variables_of_root_key(number).cloned().collect();
+    let mut rest = old.as_slice();
+    let (mut moved, mut shut) = (0, 0);
+    while !rest.is_empty() {
+        let length = fitting(rest.iter().map(|variable| variable.sealed.bytes.len()));
+        let (entry, left) = rest.split_at(length);
+        rest = left;
+        let mut rekey = VariablesRekey::default();
+        for variable in entry {
+            match reseal_variable(leading.service.keyring(), variable) {
+                Ok(resealed) => rekey.variables.push(resealed),
+                Err(error @ KeyringError::Damaged { .. }) => {
+                    shut += 1;
+                    let path = &variable.key;
+                    tracing::error!(%path, %error, "a variable stays with its key");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        moved += rekey.variables.len();
+        if !rekey.variables.is_empty() {
+            leading.propose(rekey.into()).await?;
+            sleep(REST).await;
+        }
+    }
+    tracing::info!(
+        root_key = number,
+        moved,
+        "variables moved to the active root key"
+    );
+    match shut {
+        0 => Ok(()),
+        shut => Err(StepError::Shut(shut)),
+    }
+}
+
+fn reseal_variable(
+    keyring: &Keyring,
+    variable: &Variable,
+) -> Result<ResealedVariable, KeyringError> {
+    let Variable { key, sealed, .. } = variable;
+    let items = keyring.open_variable(key, sealed)?;
+    Ok(ResealedVariable {
+        key: key.clone(),
+        replaces: (sealed.key, sealed.nonce),
+        sealed: keyring.seal_variable(key, &items, fresh_nonce())?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_has_200_values_or_a_mebibyte_and_one_at_least() {
+        assert_eq!(fitting([10; 500]), 200);
+        assert_eq!(fitting([100_000; 500]), 10);
+        assert_eq!(fitting([ENTRY_BYTES_MAX + 1, 1]), 1);
+        assert_eq!(fitting([5, ENTRY_BYTES_MAX]), 1);
+        assert_eq!(fitting([5, 5]), 2);
+    }
 }

@@ -7,7 +7,7 @@ use protocol_client::Query;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{delete, policy, token, world};
+use super::{Holder, delete, make, policy, token, world};
 use crate::three;
 use crate::world::{PATIENCE, refusal, service};
 
@@ -111,6 +111,40 @@ async fn an_expired_token_is_refused_before_it_is_collected() {
     tokio::time::sleep(Duration::from_millis(400)).await;
     let (status, _) = refusal(client.get::<Value>("/v1/jobs", &Query::new()).await);
     assert_eq!(status, 403);
+}
+
+/// What was refused a moment before is accepted: the token was not made yet, or had no right yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_that_are_given_count_on_every_server_with_the_next_request() {
+    let root = tempfile::tempdir().expect("a directory");
+    let servers = three::cluster_with(root.path(), |config| config.acl_enabled = true).await;
+    let none = Query::new();
+    let ask = async |server: usize, holder: &Holder| {
+        let client = holder.of(&three::client(&servers[server]));
+        client.get::<Value>("/v1/jobs", &none).await
+    };
+    for round in 0..10 {
+        let [maker, other] = [round % 3, (round + 1) % 3].map(|it| servers[it].cluster());
+        policy(maker, "changing", READ).await;
+        let holder = Holder::unmade();
+        for server in 0..3 {
+            assert_eq!(refusal(ask(server, &holder).await).0, 403);
+        }
+        make(maker, &holder, &["changing"]).await;
+        for server in 0..3 {
+            ask(server, &holder).await.expect("known at once");
+        }
+        policy(other, "changing", "node { policy = \"read\" }").await;
+        for server in 0..3 {
+            assert_eq!(refusal(ask(server, &holder).await).0, 403);
+        }
+        policy(maker, "changing", READ).await;
+        for server in 0..3 {
+            ask(server, &holder)
+                .await
+                .expect("it has the right at once");
+        }
+    }
 }
 
 /// Each server in turn makes a token; each other one knows it with the next request, and refuses it

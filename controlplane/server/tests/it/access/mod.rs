@@ -24,6 +24,14 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
+    /// The holder of a token that is to be made.
+    pub(crate) fn unmade() -> Self {
+        Self {
+            accessor_id: Uuid::new_v4().to_string(),
+            secret: Uuid::new_v4().to_string(),
+        }
+    }
+
     pub(crate) fn of(&self, client: &Client) -> Client {
         client.clone().with_token(Some(self.secret.clone()))
     }
@@ -47,10 +55,13 @@ pub(crate) async fn policy(cluster: &Cluster, name: &str, rules: &str) {
 
 /// Makes a token with these policies; a management token without any.
 pub(crate) async fn token(cluster: &Cluster, policies: &[&str]) -> Holder {
-    let holder = Holder {
-        accessor_id: Uuid::new_v4().to_string(),
-        secret: Uuid::new_v4().to_string(),
-    };
+    let holder = Holder::unmade();
+    make(cluster, &holder, policies).await;
+    holder
+}
+
+/// Makes the token of this holder, as [`token`] does.
+pub(crate) async fn make(cluster: &Cluster, holder: &Holder, policies: &[&str]) {
     let kind = match policies {
         [] => AclTokenKind::Management,
         _ => AclTokenKind::Client,
@@ -74,7 +85,6 @@ pub(crate) async fn token(cluster: &Cluster, policies: &[&str]) -> Holder {
         tokens: vec![token],
     };
     cluster.change(command.into()).await.expect("a token");
-    holder
 }
 
 /// Deletes a token.

@@ -4,7 +4,8 @@ use super::outcome;
 use crate::access::{AclAuthMethod, AclToken};
 use crate::applied::{AccessRefusal, Outcome, Refusal};
 use crate::apply::Draft;
-use crate::command::{REKEY_VALUES_MAX, TokensRekey};
+use crate::command::{REKEY_VALUES_MAX, TokensRekey, VariablesRekey};
+use crate::variable::{VARIABLE_SEALED_BYTES_MAX, Variable};
 
 impl Draft {
     /// Replaces each seal that is still the one that was opened: a value that was written since has
@@ -54,6 +55,31 @@ impl Draft {
             };
             self.take_sealed(method.sealed.as_ref())?;
             self.tables.reseal_auth_method(method);
+            changed = true;
+        }
+        Ok(outcome(changed))
+    }
+    /// The same for the items of variables: no modify index changes, and nobody who waits for a
+    /// variable wakes.
+    pub(crate) fn variables_rekey(&mut self, command: VariablesRekey) -> Result<Outcome, Refusal> {
+        let (found, max) = (command.variables.len(), REKEY_VALUES_MAX);
+        if found > max {
+            return Err(AccessRefusal::TooManyRows { found, max }.into());
+        }
+        let mut changed = false;
+        for resealed in command.variables {
+            let Some(variable) = self.tables.variable(&resealed.key) else {
+                continue;
+            };
+            if (variable.sealed.key, variable.sealed.nonce) != resealed.replaces {
+                continue;
+            }
+            let variable = Variable {
+                sealed: resealed.sealed,
+                ..Variable::clone(variable)
+            };
+            self.take_seal(&variable.sealed, VARIABLE_SEALED_BYTES_MAX)?;
+            self.tables.put_variable_unseen(variable);
             changed = true;
         }
         Ok(outcome(changed))

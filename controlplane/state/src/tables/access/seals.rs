@@ -1,4 +1,5 @@
 //! The root keys that values are sealed with: counted by key, so that a key goes when none is left.
+//! The table of variables knows its own by their names.
 
 use std::sync::Arc;
 
@@ -11,8 +12,6 @@ use crate::access::{AclAuthMethod, AclToken, Sealed, SealedCounts};
 pub(crate) enum SealedKind {
     Token,
     Method,
-    #[expect(dead_code, reason = "the table of variables counts its values")]
-    Variable,
 }
 
 impl SealedKind {
@@ -20,7 +19,6 @@ impl SealedKind {
         match self {
             Self::Token => &mut counts.tokens,
             Self::Method => &mut counts.methods,
-            Self::Variable => &mut counts.variables,
         }
     }
 }
@@ -58,7 +56,11 @@ impl Tables {
     /// How many values are sealed with a root key.
     pub fn sealed_with(&self, number: u32) -> SealedCounts {
         let counts = self.access.sealed_by_key.get(&number);
-        counts.copied().unwrap_or_default()
+        let variables = self.count_variables_of_root_key(number);
+        SealedCounts {
+            variables: u64::try_from(variables).unwrap_or(u64::MAX),
+            ..counts.copied().unwrap_or_default()
+        }
     }
 
     /// Whether something needs a root key: a value that is sealed with it, or the identities of a

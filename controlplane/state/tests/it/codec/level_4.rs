@@ -1,7 +1,8 @@
 //! Commands of level 4, every field set. One function per file of commands.
 
 use controlplane_state::command::{
-    AcquiredItems, VariableApply, VariableChange, VariableLocksExpire,
+    AcquiredItems, ResealedVariable, VariableApply, VariableChange, VariableLocksExpire,
+    VariablesRekey,
 };
 use uuid::Uuid;
 
@@ -18,6 +19,13 @@ pub(super) fn variables() -> Vec<(&'static str, Command)> {
         sealed: sealed_bytes(5),
         items: AcquiredItems::Written,
         lock: lock(3),
+    };
+    let rekey = VariablesRekey {
+        variables: vec![ResealedVariable {
+            key: key("app/db"),
+            replaces: (2, [7; 12]),
+            sealed: sealed_bytes(5),
+        }],
     };
     let locks = vec![
         (key("app/db"), Uuid::from_u128(9)),
@@ -42,5 +50,6 @@ pub(super) fn variables() -> Vec<(&'static str, Command)> {
             "variable_locks_expire",
             VariableLocksExpire { locks }.into(),
         ),
+        ("variables_rekey", rekey.into()),
     ]
 }

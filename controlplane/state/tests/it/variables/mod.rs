@@ -3,11 +3,12 @@
 mod locks;
 mod quota;
 mod random;
+mod rekey;
 
 use std::time::Duration;
 
 use controlplane_state::command::{
-    AcquiredItems, RootKeyUpsert, VariableApply, VariableChange, VariableLocksExpire,
+    AcquiredItems, RootKeyUpsert, Rotation, VariableApply, VariableChange, VariableLocksExpire,
 };
 use controlplane_state::{
     AccessRefusal, Command, Outcome, Refusal, Sealed, State, Table, Variable, VariableChanged,
@@ -63,12 +64,20 @@ pub(crate) fn acquire(path: &str, number: u128) -> VariableApply {
     change(path, acquire)
 }
 
+/// Makes a root key, which is active.
+fn rotate(cluster: &mut Harness, number: u128, replaces: Option<u32>, rotation: Rotation) {
+    let upsert = RootKeyUpsert {
+        key: root_key(number),
+        replaces,
+        rotation,
+    };
+    cluster.done(upsert.into());
+}
+
 /// A cluster with a root key.
 pub(crate) fn cluster() -> Harness {
     let mut cluster = Harness::new();
-    let key = root_key(1);
-    let replaces = None;
-    cluster.done(RootKeyUpsert { key, replaces }.into());
+    rotate(&mut cluster, 1, None, Rotation::Plain);
     cluster
 }
 

@@ -37,7 +37,7 @@ const AFTER: Duration = Duration::from_secs(3);
 /// How long they have the token at most before it is taken away, in milliseconds.
 const HOLD_MS_MAX: u64 = 2_500;
 
-/// What every part of a round works with.
+/// The token of a round, and the ways to the servers: every part of it has them.
 #[derive(Debug, Clone)]
 struct Shared {
     token: TokenNumber,
@@ -50,6 +50,8 @@ struct Shared {
 struct Token {
     accessor: String,
     secret: String,
+    /// The id of its role, where it has its right by one.
+    role: Option<String>,
 }
 
 /// Carries a round out, from the token's making to the last request with it.
@@ -60,8 +62,8 @@ pub(super) async fn run(
     mut rng: Rng,
 ) {
     let shared = Shared { token, eyes, doors };
-    let operator = Operator::new(shared.clone());
-    let Some(held) = operator.make(round).await else {
+    let operator = Operator::new(shared.clone(), round);
+    let Some(held) = operator.make(&mut rng).await else {
         shared.eyes.note(|| format!("token {token} was not made"));
         return;
     };
@@ -79,7 +81,7 @@ pub(super) async fn run(
         standing.send_replace(now);
     };
     stands(Standing::Revoking);
-    if let Some(index) = operator.revoke(round, &held).await {
+    if let Some(index) = operator.revoke(&held).await {
         stands(Standing::Revoked { index });
         sleep(AFTER).await;
     }

@@ -144,6 +144,7 @@ fn an_allocation_without_its_job_changes_nothing() {
     let (attempt, before) = (host.core.session().attempt(), host.journal.len());
     let alloc = alloc_of(&job_with_tasks("x", Vec::new()), AllocId::from_u128(50));
     let changed = vec![DesiredAlloc {
+        root_key: 0,
         version: host.index + 1,
         spec: SpecHash([99; 32]),
         alloc,
@@ -203,6 +204,7 @@ fn desired_state_before_the_own_sync_is_not_acted_on() {
         index: 2,
         specs: vec![(hash, Arc::clone(&job))],
         changed: vec![DesiredAlloc {
+            root_key: 0,
             version: 2,
             spec: hash,
             alloc: alloc_of(&job, AllocId::from_u128(1)),

@@ -207,6 +207,7 @@ impl TaskRunner {
             hooks: vec![TaskHook::Templates],
             templates: world.templates(rendering),
             artifacts: Vec::new(),
+            identities: world.identities(),
             dispatch_payload_file: None,
             environment: world.into_template_environment(),
         })

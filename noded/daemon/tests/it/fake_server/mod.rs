@@ -1,5 +1,6 @@
 //! A server that welcomes one node, tells it what to run, and remembers what it says.
 
+mod queries;
 mod streams;
 
 use std::collections::BTreeMap;
@@ -46,6 +47,14 @@ pub(crate) struct Known {
     pub(crate) protocol_max: u32,
     /// How often the node's connection for calls was asked for.
     pub(crate) calls_wanted: u64,
+    /// Tokens that were signed.
+    pub(crate) signed: u64,
+    /// How long tokens are valid that have a ttl, in seconds.
+    pub(crate) token_ttl_s: u64,
+    /// The root key that every allocation names.
+    pub(crate) root_key: u32,
+    /// The items of the variables that templates may read, by path.
+    pub(crate) variables: BTreeMap<String, BTreeMap<String, String>>,
     /// Facts that came outside of a Hello.
     pub(crate) facts: Vec<protocol_model::Node>,
 }
@@ -90,6 +99,7 @@ impl FakeServer {
         let (known, _) = watch::channel(Known {
             index: 10,
             protocol_max: PROTOCOL_MAX,
+            token_ttl_s: 20,
             ..Known::default()
         });
         let server = Self {
@@ -136,6 +146,28 @@ impl FakeServer {
     /// What is known now.
     pub(crate) fn known(&self) -> Known {
         self.known.borrow().clone()
+    }
+
+    /// Another root key signs the identities of every allocation.
+    pub(crate) fn change_root_key(&self, root_key: u32) {
+        self.known.send_modify(|known| {
+            known.root_key = root_key;
+            for (alloc, _) in known.wanted.values_mut() {
+                known.index += 1;
+                alloc.alloc_modify_index = known.index;
+            }
+        });
+    }
+
+    /// Writes a variable.
+    pub(crate) fn put(&self, path: &str, items: &[(&str, &str)]) {
+        let items = items
+            .iter()
+            .map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        self.known.send_modify(|known| {
+            known.index += 1;
+            known.variables.insert(path.to_owned(), items.collect());
+        });
     }
 
     /// Waits until what is known fits.

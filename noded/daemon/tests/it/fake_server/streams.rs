@@ -10,7 +10,7 @@ use protocol_wire::report::AllocReport;
 use protocol_wire::{CALLS_ON_DEMAND_MIN, v1};
 use tokio::sync::watch;
 
-use super::{CAP, INCARNATION, Known, write};
+use super::{CAP, INCARNATION, Known, queries, write};
 
 pub(super) async fn serve(
     connection: quinn::Connection,
@@ -31,6 +31,7 @@ pub(super) async fn serve(
             }
             StreamKind::NodeUpdates => drop(tokio::spawn(updates(writer, reader, known))),
             StreamKind::NodeWatch => drop(tokio::spawn(watch_stream(writer, reader, known))),
+            StreamKind::NodeQuery => drop(tokio::spawn(queries::serve(writer, reader, known))),
             StreamKind::Bulk => {
                 let (mut writer, mut reader) = (writer, reader);
                 let frame = reader.expect().await.unwrap();
@@ -262,7 +263,7 @@ async fn watch_stream(
                 version: alloc.alloc_modify_index,
                 spec_hash: hash.0.to_vec().into(),
                 json: serde_json::to_vec(alloc).unwrap().into(),
-                root_key: 0,
+                root_key: present.root_key,
             });
         }
         let gone: Vec<AllocId> = told

@@ -88,6 +88,7 @@ impl FakeHost {
         let changed = self.desired.values().filter(|(version, _)| *version > from);
         let changed: Vec<DesiredAlloc> = changed
             .map(|(version, alloc)| DesiredAlloc {
+                root_key: 0,
                 version: *version,
                 spec: alloc.spec,
                 alloc: alloc.clone(),
@@ -163,6 +164,7 @@ impl FakeHost {
             .map(|(version, alloc)| {
                 let alloc = alloc.clone();
                 DesiredAlloc {
+                    root_key: 0,
                     version: *version,
                     spec: alloc.spec,
                     alloc,

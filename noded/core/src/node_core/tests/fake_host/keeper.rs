@@ -190,6 +190,9 @@ impl FakeHost {
             Effect::FollowTemplates(work) => {
                 self.log.push(format!("follow {}", work.run.task));
             }
+            Effect::FollowIdentities(work) => {
+                self.log.push(format!("identities {}", work.run.task));
+            }
             Effect::RenderTemplates(work) => {
                 let anew = |it: &&PreparedTemplate| it.rendering == Rendering::Anew;
                 let written = work.templates.iter().filter(anew).map(|it| it.offset);

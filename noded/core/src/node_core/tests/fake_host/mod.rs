@@ -321,6 +321,7 @@ impl FakeHost {
             | Effect::SignalTask { .. }
             | Effect::FollowTemplates(_)
             | Effect::RenderTemplates(_)
+            | Effect::FollowIdentities(_)
             | Effect::RunChangeScript(_)
             | Effect::ReleaseRun { .. } => self.execute_for_task(effect),
         }
