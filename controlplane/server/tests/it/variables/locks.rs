@@ -114,8 +114,12 @@ async fn a_lock_is_renewed_through_every_server() {
     let renew = protocol_client::Query::new().with("lock-renew", "");
     let body = of(&acquired["Lock"]["ID"]);
     for server in &servers {
-        let renewed = client(server).put::<_, Value>("/v1/var/app", &renew, &body);
-        let renewed = renewed.await.expect("it is renewed").value;
+        let client = client(server);
+        let renewed: Value = client
+            .put("/v1/var/app", &renew, &body)
+            .await
+            .expect("it is renewed")
+            .value;
         assert_eq!(renewed["ModifyIndex"], acquired["ModifyIndex"]);
     }
 }
