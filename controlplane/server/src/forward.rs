@@ -141,7 +141,7 @@ impl Forward {
             }
             v1::AboutRequest::KIND => {
                 let v1::AboutRequest {} = parse(frame)?;
-                reply(writer, &versions::own(&self.datacenter)).await
+                reply(writer, &versions::own(&self.cluster, &self.datacenter)).await
             }
             v1::LockRenewRequest::KIND => {
                 let request: v1::LockRenewRequest = parse(frame)?;
@@ -149,6 +149,10 @@ impl Forward {
             }
             v1::KekRequest::KIND | v1::KekStore::KIND => {
                 reply(writer, &self.keks(frame).await?).await
+            }
+            v1::KekProofRequest::KIND => {
+                let request: v1::KekProofRequest = parse(frame)?;
+                reply(writer, &self.keks.serve_proof(&request)).await
             }
             v1::MembershipRequest::KIND => {
                 let request: v1::MembershipRequest = parse(frame)?;
@@ -185,7 +189,7 @@ impl Forward {
             return Ok(self.keks.serve_store(&self.cluster, &request).await);
         }
         let request = parse(frame)?;
-        Ok(self.keks.serve_request(&self.cluster, &request))
+        Ok(self.keks.serve_request(&self.cluster, &request).await)
     }
 
     fn detail(&self, request: &v1::DetailRequest) -> v1::DetailReply {

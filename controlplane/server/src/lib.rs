@@ -28,6 +28,7 @@ pub mod config;
 pub mod data_dir;
 pub mod dev;
 pub mod dev_acl;
+mod differences;
 pub mod forward;
 pub mod gateway;
 pub mod http;

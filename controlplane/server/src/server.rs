@@ -22,8 +22,8 @@ use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::forward::Forward;
 use crate::gateway::liveness::HeardReport;
-use crate::gateway::{CoalescerLoop, Gateway, admission, lateness, liveness};
-use crate::http::{self, Api};
+use crate::gateway::{CoalescerLoop, Gateway, TaskRequests, admission, lateness, liveness};
+use crate::http::{self, Api, TaskEntry};
 use crate::keyring::{self, KekService};
 use crate::leading::{self, LeadingConfig, LeadingStats, LedFor, Schedulers};
 use crate::login::Logins;
@@ -80,12 +80,19 @@ pub struct Server {
 struct HttpPart {
     address: SocketAddr,
     stop: watch::Sender<bool>,
+    /// Serves requests of tasks; the gateway does not keep it.
+    _tasks: Arc<dyn TaskRequests>,
     _threads: HttpThreads,
 }
 
 impl Server {
     /// Starts a server. Returns when it serves; it may still be looking for its cluster.
     pub async fn start(config: Config) -> anyhow::Result<Self> {
+        Self::start_at(config, Arc::new(HostClock)).await
+    }
+
+    /// Starts a server whose time of day is that of `clock`.
+    pub async fn start_at(config: Config, clock: Arc<dyn WallClock>) -> anyhow::Result<Self> {
         let config = Arc::new(config);
         let identity = certificates::load(&config)?;
         let ground = Ground {
@@ -97,7 +104,7 @@ impl Server {
                 config.kek_sources.clone(),
                 config.wrapping_kek.clone(),
             )),
-            clock: Arc::new(HostClock),
+            clock,
             schedulers: Schedulers::Threads(config.schedulers),
             planted: None,
         };
@@ -172,12 +179,16 @@ impl Server {
         let listener =
             moved(listener, threads.handle()).context("cannot serve the HTTP listener")?;
         let (stop, stopped) = watch::channel(false);
+        let tasks = TaskEntry::new(api.clone(), threads.handle().clone(), stopped.clone());
+        let tasks: Arc<dyn TaskRequests> = Arc::new(tasks);
+        api.gateway.serve_tasks(Arc::downgrade(&tasks));
         let serving = http::serve(api, listener, self.certificates.https(), stopped);
         self.loops
             .spawn_on(threads.handle(), "the HTTP API", serving);
         self.http = Some(HttpPart {
             address,
             stop,
+            _tasks: tasks,
             _threads: threads,
         });
         Ok(())

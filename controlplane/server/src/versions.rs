@@ -12,11 +12,13 @@ use controlplane_raft::{Membership, ServerId};
 use controlplane_state::COMMAND_LEVEL;
 use futures::future::join_all;
 use parking_lot::Mutex;
+use protocol_model::UnixNanos;
 use protocol_transport::StreamKind;
 use protocol_wire::v1;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::cluster::Cluster;
+use crate::differences::{ClockAhead, ClockWarnings};
 
 /// What this server is.
 pub(crate) const BUILD: &str = env!("CARGO_PKG_VERSION");
@@ -36,6 +38,10 @@ pub(crate) struct About {
     pub(crate) level: u32,
     /// Where it says that it is; empty where it is of a release that does not say it.
     pub(crate) datacenter: String,
+    /// Whether its access control is on; `None` where it is of a release that does not say it.
+    pub(crate) acl_enabled: Option<bool>,
+    /// How far its clock is ahead of this server's.
+    pub(crate) clock: Option<ClockAhead>,
 }
 
 /// A server whose release cannot read a command.
@@ -98,6 +104,18 @@ impl Versions {
         })
     }
 
+    /// A member whose access control is not as this server's: the text for an operator.
+    pub(crate) fn differing_acl(&self, own_is_on: bool, members: &Membership) -> Option<String> {
+        let known = self.known.lock();
+        let mut others = known.iter().filter(|(id, _)| members.contains(**id));
+        let (id, _) = others.find(|(_, about)| about.acl_enabled == Some(!own_is_on))?;
+        let name = members.get(*id).map_or("", |info| info.name.as_str());
+        Some(format!(
+            "acl.enabled is {own_is_on} here and {} on server {name} ({id}): set it alike on all",
+            !own_is_on
+        ))
+    }
+
     fn take_in(&self, members: &Membership, answers: Vec<(ServerId, Option<About>)>) {
         let mut known = self.known.lock();
         known.retain(|id, _| members.contains(*id));
@@ -110,11 +128,13 @@ impl Versions {
 }
 
 /// This server's own answer.
-pub(crate) fn own(datacenter: &str) -> v1::AboutReply {
+pub(crate) fn own(cluster: &Cluster, datacenter: &str) -> v1::AboutReply {
     v1::AboutReply {
         build: BUILD.to_owned(),
         command_level: COMMAND_LEVEL,
         datacenter: datacenter.to_owned(),
+        acl_enabled: Some(cluster.access().is_on()),
+        time_ns: Some(cluster.wall_clock().0),
     }
 }
 
@@ -122,17 +142,22 @@ pub(crate) fn own(datacenter: &str) -> v1::AboutReply {
 pub(crate) async fn ask(cluster: &Cluster, address: &str) -> Option<About> {
     let request = v1::AboutRequest {};
     let asked = cluster.call_address(address, StreamKind::Forward, &request);
+    let (asked_at, begun) = (cluster.wall_clock(), Instant::now());
     let reply: v1::AboutReply = timeout(ANSWER_MAX, asked).await.ok()?.ok()?;
+    let clock = |theirs| ClockAhead::of(UnixNanos(theirs), asked_at, begun.elapsed());
     Some(About {
         build: reply.build,
         level: reply.command_level,
         datacenter: reply.datacenter,
+        acl_enabled: reply.acl_enabled,
+        clock: reply.time_ns.map(clock),
     })
 }
 
 /// Asks every other member, for as long as the server runs.
 pub(crate) async fn watch(cluster: Cluster) {
     let mut status = cluster.watch_status();
+    let mut clocks = ClockWarnings::default();
     loop {
         let members = status.borrow_and_update().membership.clone();
         let own = cluster.server_id();
@@ -143,6 +168,12 @@ pub(crate) async fn watch(cluster: Cluster) {
             async move { (*id, ask(cluster, &info.address).await) }
         });
         let answers = join_all(asked).await;
+        clocks.retain(&members);
+        for (id, about) in &answers {
+            if let Some(ahead) = about.as_ref().and_then(|about| about.clock) {
+                clocks.look(&members, *id, ahead);
+            }
+        }
         cluster.versions().take_in(&members, answers);
         let changed = async { status.wait_for(|it| it.membership != members).await.is_ok() };
         if timeout(ASK_EVERY, changed).await == Ok(false) {
@@ -163,7 +194,42 @@ mod tests {
             build: format!("0.{level}.0"),
             level,
             datacenter: String::new(),
+            acl_enabled: None,
+            clock: None,
         })
+    }
+
+    #[test]
+    fn server_with_another_access_control_is_named() {
+        let [own, other] = [1, 2].map(ServerId::from_u64);
+        let mut members = Membership::default();
+        for (id, name) in [(own, "a"), (other, "b")] {
+            let name = name.to_owned();
+            let info = ServerInfo {
+                name,
+                ..ServerInfo::default()
+            };
+            members.voters.insert(id, info);
+        }
+        let versions = Versions::default();
+        let mut says = about(3);
+        for (acl_enabled, own_is_on, differs) in [
+            (None, true, false),
+            (Some(true), true, false),
+            (Some(false), true, true),
+            (Some(true), false, true),
+        ] {
+            says.as_mut().expect("it answers").acl_enabled = acl_enabled;
+            versions.take_in(&members, vec![(other, says.clone())]);
+            let differing = versions.differing_acl(own_is_on, &members);
+            assert_eq!(differing.is_some(), differs, "{acl_enabled:?}");
+            if let Some(text) = differing {
+                let named = format!("{} on server b ({other})", !own_is_on);
+                assert!(text.contains(&named), "{text}");
+            }
+        }
+        members.voters.remove(&other);
+        assert_eq!(versions.differing_acl(false, &members), None);
     }
 
     #[test]

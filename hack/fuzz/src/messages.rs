@@ -89,6 +89,7 @@ pub fn wire_message(data: &[u8]) -> Verdict {
         AboutRequest nothing_inside,
         AboutReply nothing_inside,
         KekRequest nothing_inside, KekReply nothing_inside, KekStore nothing_inside,
+        KekProofRequest nothing_inside, KekProofReply nothing_inside,
     }
 }
 

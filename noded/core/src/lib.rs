@@ -50,6 +50,7 @@ mod outbox;
 mod pseudo_random;
 pub mod session;
 pub mod settings;
+pub mod task_api;
 pub mod task_runner;
 #[cfg(test)]
 mod test_support;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol_model::reconnect::ANSWER_LIMIT;
 
-use crate::driver::{DriverCapabilities, TaskRoot};
+use crate::driver::{Ability, DriverCapabilities, TaskRoot};
 
 /// The node's settings, as far as decisions depend on them.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,6 +28,8 @@ pub struct Settings {
     pub unknown_alloc_grace: Option<Duration>,
     /// How long to wait for a connection, and for an answer to Hello.
     pub answer_limit: Duration,
+    /// Whether tasks may ask the cluster through a socket of their own (the Task API).
+    pub task_api: bool,
     /// Drawn at every start of the daemon: nonces and jitter come from it.
     pub seed: [u8; 16],
 }
@@ -50,8 +52,15 @@ impl Settings {
             terminal_allocs_max: 50,
             unknown_alloc_grace: None,
             answer_limit: ANSWER_LIMIT,
+            task_api: true,
             seed,
         }
+    }
+
+    /// Whether a task of this driver has a socket of the Task API: it takes a process.
+    pub(crate) fn has_task_api(&self, driver: &str) -> bool {
+        let driver = self.drivers.get(driver);
+        self.task_api && driver.is_some_and(|driver| driver.has(Ability::Processes))
     }
 }
 

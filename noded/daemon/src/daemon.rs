@@ -43,6 +43,7 @@ use crate::queries::Queries;
 use crate::reach::Reach;
 use crate::session::SessionContext;
 use crate::shell::{INPUTS_MAX, Shell, ShellError};
+use crate::task_api::TaskApi;
 use crate::template_watch::look_at_files;
 use crate::upkeep::{Caretaker, Surroundings};
 
@@ -102,6 +103,9 @@ pub enum DaemonError {
     /// keeper.
     #[error("keeper")]
     Keeper(#[source] LinkError),
+    /// The thread that serves the sockets of tasks.
+    #[error("the task-api thread")]
+    TaskApi(#[source] std::io::Error),
     /// The thread that reads files.
     #[error("the io thread")]
     FileIo(#[source] std::io::Error),
@@ -197,6 +201,7 @@ pub async fn run(
         inputs,
         queries: Arc::clone(&queries),
     });
+    executor.task_api.forward(Arc::downgrade(&session));
     let caretaker = Caretaker::new(&reach, &session, path, engine, bridge, seed);
     let settings = settings(&config, seed);
     tracing::info!(
@@ -209,6 +214,7 @@ pub async fn run(
     let core = NodeCore::new(settings, node, restored, kept, boot_id, HostClock.now());
     warn_of_lost_specs(&core);
     take_up_networks(&executor.networks, &core);
+    executor.take_up_sockets(&core);
     let identities = Arc::clone(&executor.identities);
     let without_spec: BTreeSet<AllocId> = core.allocs_without_spec().collect();
     identities.retain(|alloc| core.alloc(alloc).is_some() || without_spec.contains(&alloc));
@@ -292,6 +298,9 @@ async fn open_executor(
     let listing = std::mem::take(&mut opened.listing);
     let kept = listing.iter().filter_map(keeper_events::kept_run).collect();
     // keeper lives in the runtime directory, so that is there now.
+    let tasks = now.cgroup_base.join(TASKS).display().to_string();
+    let task_api =
+        TaskApi::start(now.task_api, tasks, inputs.clone()).map_err(DaemonError::TaskApi)?;
     let sandboxes = SandboxStore::open(&now.run_dir).map_err(|source| DaemonError::RunDir {
         path: now.run_dir.clone(),
         source,
@@ -305,6 +314,7 @@ async fn open_executor(
         sandboxes,
         networks,
         jail,
+        task_api,
         identities,
     };
     let executor = Executor::new(config.clone(), parts, inputs);
@@ -466,6 +476,7 @@ fn held_disk_mib(restored: &noded_core::journal::RestoredNode) -> i64 {
 fn settings(config: &Config, seed: [u8; 16]) -> Settings {
     let mut settings = Settings::new(config.alloc_root().to_string_lossy().into_owned(), seed);
     settings.region = config.region.as_str().to_owned();
+    settings.task_api = config.task_api.enabled;
     settings.parent_cgroup = config.cgroup_base.display().to_string();
     let Reconfigured {
         drivers,

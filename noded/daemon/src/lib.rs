@@ -60,6 +60,8 @@ pub mod queries;
 pub mod reach;
 pub mod session;
 pub mod shell;
+pub mod task_api;
 pub mod template;
 mod template_watch;
 pub mod upkeep;
+mod variables;

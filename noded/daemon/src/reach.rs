@@ -35,7 +35,7 @@ impl Outside for Reach {
                 return self.endpoint.connect_early(address, wish).await;
             }
             let connection = self.endpoint.connect_wishing(address, wish).await?;
-            if purpose == Purpose::Calls {
+            if matches!(purpose, Purpose::Calls | Purpose::Tasks) {
                 // Shells that read nothing keep what they are told: no other call may wait.
                 self.endpoint.limits().make_room(&connection, CALLS_MAX);
             }

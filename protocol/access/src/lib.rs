@@ -37,7 +37,7 @@ pub mod published_keys;
 mod requirement;
 mod unique_json;
 
-pub use self::acl::Acl;
+pub use self::acl::{Acl, OwnPaths};
 pub use self::capability::{
     Capability, CapabilitySet, HostVolumeCapability, Level, LevelRule, NamespaceCapabilities,
     NamespaceCapability, NodePoolCapability, OperatorCapability, PluginCapability,

@@ -2,7 +2,8 @@
 
 use crate::acl::Acl;
 use crate::capability::{
-    Level, NamespaceCapability, NodePoolCapability, OperatorCapability, VariableCapability,
+    HostVolumeCapability, Level, NamespaceCapability, NodePoolCapability, OperatorCapability,
+    VariableCapability,
 };
 
 /// A right that a write needs.
@@ -23,6 +24,13 @@ pub enum Requirement {
         node_pool: String,
         /// The capability.
         capability: NodePoolCapability,
+    },
+    /// One of these capabilities on a host volume.
+    HostVolume {
+        /// The volume.
+        volume: String,
+        /// The capabilities.
+        any: Vec<HostVolumeCapability>,
     },
     /// A capability on a variable.
     Variable {
@@ -56,6 +64,7 @@ impl Requirement {
                 node_pool,
                 capability,
             } => acl.node_pool(node_pool, *capability),
+            Self::HostVolume { volume, any } => any.iter().any(|it| acl.host_volume(volume, *it)),
             Self::Variable {
                 namespace,
                 path,

@@ -71,8 +71,10 @@ frames! {
     76 => KekRequest,
     77 => KekReply,
     78 => KekStore,
-    79 => LockRenewRequest,
-    80 => LockRenewReply,
+    79 => KekProofRequest,
+    80 => KekProofReply,
+    81 => LockRenewRequest,
+    82 => LockRenewReply,
 }
 
 /// Why a frame is not the message that was expected. Always the sender's fault.

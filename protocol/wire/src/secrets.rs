@@ -20,6 +20,7 @@ impl fmt::Debug for v1::KekStore {
             server_id,
             term,
             kek: _,
+            proof: _,
         } = self;
         f.debug_struct("KekStore")
             .field("server_id", server_id)
@@ -135,6 +136,7 @@ mod tests {
             server_id: 1,
             term: 2,
             kek,
+            proof: bytes::Bytes::new(),
         };
         let shown = format!("{reply:?} {store:?}");
         assert!(!shown.contains("kkk") && !shown.contains("107"), "{shown}");

@@ -7,6 +7,8 @@ use controlplane_state::AclTokenKind;
 use protocol_access::Acl;
 use protocol_model::UnixNanos;
 
+use super::Workload;
+
 /// The caller of one request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Caller {
@@ -24,6 +26,8 @@ pub(crate) enum Caller {
         /// Its type.
         kind: AclTokenKind,
     },
+    /// A task with a signed token.
+    Workload(Arc<Workload>),
 }
 
 /// A caller with its rights, as one state has them.
@@ -46,7 +50,7 @@ impl Asker {
     pub(crate) fn accessor_id(&self) -> &str {
         match &self.caller {
             Caller::Token { accessor_id, .. } => accessor_id,
-            Caller::Open | Caller::Anonymous { .. } => "",
+            Caller::Open | Caller::Anonymous { .. } | Caller::Workload(_) => "",
         }
     }
 

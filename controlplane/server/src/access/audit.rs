@@ -9,6 +9,8 @@ use super::{Caller, Rejected};
 
 /// Refused credentials: strangers cause these lines.
 static REFUSED: LineLimit = LineLimit::new();
+/// Requests whose callers lack the right: callers without a credential cause such lines, too.
+static DENIED: LineLimit = LineLimit::new();
 
 /// Writes that a credential was refused, at most 10 times a second.
 pub(crate) fn refused_credential(why: Rejected, route: &str, address: IpAddr) {
@@ -50,10 +52,24 @@ impl AuditedRequest {
             Caller::Open => "open".to_owned(),
             Caller::Anonymous { .. } => "anonymous".to_owned(),
             Caller::Token { accessor_id, .. } => format!("token:{accessor_id}"),
+            Caller::Workload(workload) => format!("alloc:{}/{}", workload.alloc, workload.task),
         };
         tracing::info!(
             target: "audit", operation, %route, object, %caller, %address, status, "request"
         );
+    }
+}
+
+impl AuditedRequest {
+    /// Writes a request that its caller has no right for, at most 10 times a second. The object is
+    /// left out, as in [`Self::write`].
+    pub(crate) fn write_refused(&self, status: u16) {
+        if let Some(left_out) = DENIED.admit() {
+            self.write(status);
+            if left_out > 0 {
+                tracing::info!(target: "audit", left_out, "refused requests are left out");
+            }
+        }
     }
 }
 

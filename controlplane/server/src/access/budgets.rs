@@ -193,6 +193,15 @@ fn account(caller: &Caller) -> Option<(Kind, Key)> {
             };
             (kind, Key::Accessor(Arc::clone(accessor_id)))
         }
+        // A thousand instances of a job share one budget.
+        Caller::Workload(workload) => {
+            let (namespace, job) = (&workload.namespace, &workload.job);
+            let key = Key::Job {
+                namespace: Arc::clone(namespace),
+                job: Arc::clone(job),
+            };
+            (Kind::Workload, key)
+        }
     })
 }
 

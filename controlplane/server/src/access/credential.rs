@@ -1,5 +1,8 @@
 //! The credential that a request shows.
 
+use std::fmt;
+use std::sync::Arc;
+
 use axum::http::HeaderMap;
 use controlplane_state::Digest;
 use uuid::Uuid;
@@ -16,8 +19,38 @@ pub(crate) enum Credential {
     Absent,
     /// A token's secret.
     Secret(Digest),
+    /// A signed token of a workload.
+    Workload(ShownIdentity),
     /// Text that no credential of this release looks like.
     Malformed,
+}
+
+/// A signed token that a request shows. `Debug` does not.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct ShownIdentity {
+    pub(super) digest: Digest,
+    pub(super) token: Arc<str>,
+}
+
+impl ShownIdentity {
+    /// Three parts with dots between them.
+    fn parse(text: &[u8]) -> Option<Self> {
+        let dots = text.iter().filter(|byte| **byte == b'.').count();
+        let token = str::from_utf8(text).ok().filter(|_| dots == 2)?;
+        Some(Self {
+            digest: gateway::digest(text),
+            token: token.into(),
+        })
+    }
+}
+
+impl fmt::Debug for ShownIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { digest, token: _ } = self;
+        f.debug_struct("ShownIdentity")
+            .field("digest", digest)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A request whose headers contradict each other.
@@ -56,9 +89,14 @@ impl Credential {
         if text.is_empty() {
             return Self::Absent;
         }
+        if text.len() > CREDENTIAL_BYTES_MAX {
+            return Self::Malformed;
+        }
+        if let Some(shown) = ShownIdentity::parse(text) {
+            return Self::Workload(shown);
+        }
         let hyphenated = text.len() == uuid::fmt::Hyphenated::LENGTH;
-        if text.len() > CREDENTIAL_BYTES_MAX || !hyphenated || Uuid::try_parse_ascii(text).is_err()
-        {
+        if !hyphenated || Uuid::try_parse_ascii(text).is_err() {
             return Self::Malformed;
         }
         // Found by digest: no time that a comparison takes tells how much of a secret is right.
@@ -143,6 +181,18 @@ mod tests {
                 "{value}"
             );
         }
+    }
+
+    #[test]
+    fn text_of_three_parts_is_a_workload_token_that_debug_hides() {
+        let found = of(&[("authorization", "Bearer eyJ.secret.sig")]).expect("one header");
+        assert!(matches!(&found, Credential::Workload(shown) if &*shown.token == "eyJ.secret.sig"));
+        assert!(!format!("{found:?}").contains("secret"));
+        for value in ["a.b", "a.b.c.d", "a..b.c"] {
+            assert_eq!(of(&[("x-nomad-token", value)]), Ok(Credential::Malformed));
+        }
+        let long = format!("a.{}.c", "b".repeat(CREDENTIAL_BYTES_MAX));
+        assert_eq!(of(&[("x-nomad-token", &long)]), Ok(Credential::Malformed));
     }
 
     #[test]

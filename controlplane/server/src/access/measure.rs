@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use protocol_api::Class;
+use protocol_model::AllocId;
 use tokio::time::Instant;
 
 use super::{Caller, Rejected};
@@ -45,6 +46,7 @@ pub enum Labels {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum Identity {
     Token(Arc<str>),
+    Alloc(AllocId),
     Anonymous(IpAddr),
     Other,
 }
@@ -56,6 +58,7 @@ impl Identity {
             Caller::Open => None,
             Caller::Anonymous { address } => Some(Self::Anonymous(address.to_canonical())),
             Caller::Token { accessor_id, .. } => Some(Self::Token(Arc::clone(accessor_id))),
+            Caller::Workload(workload) => Some(Self::Alloc(workload.alloc)),
         }
     }
 }
@@ -65,6 +68,7 @@ impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Token(accessor_id) => write!(f, "token:{accessor_id}"),
+            Self::Alloc(id) => write!(f, "alloc:{id}"),
             Self::Anonymous(address) => write!(f, "anonymous:{address}"),
             Self::Other => f.write_str("other"),
         }

@@ -20,6 +20,8 @@ mod budgets;
 mod cache;
 mod credential;
 #[cfg(test)]
+mod flood;
+#[cfg(test)]
 mod in_state;
 mod known;
 mod measure;
@@ -29,10 +31,11 @@ mod recheck;
 mod resolve;
 mod rights;
 mod shared_barrier;
+mod workload;
 
 pub(crate) use asker::{Asker, Caller};
 pub(crate) use budgets::OccupiedPlace;
-pub(crate) use credential::{Credential, CredentialError};
+pub(crate) use credential::{Credential, CredentialError, ShownIdentity};
 pub(crate) use measure::Count;
 pub use measure::Labels;
 pub(crate) use place::FoundPlace;
@@ -40,3 +43,4 @@ pub(crate) use recheck::{Origin, Recheck, origin_from_wire};
 pub(crate) use resolve::Access;
 pub(crate) use resolve::Rejected;
 pub(crate) use shared_barrier::SharedBarrier;
+pub(crate) use workload::Workload;

@@ -1,14 +1,17 @@
 //! The leader's second look: a caller's rights, once more, on the newest applied state.
 
+use std::sync::Arc;
+
 use controlplane_state::{AclTokenKind, Snapshot};
 use protocol_access::{
-    Capability as _, Level, NamespaceCapability, NodePoolCapability, OperatorCapability,
-    Requirement, VariableCapability,
+    Capability as _, HostVolumeCapability, Level, NamespaceCapability, NodePoolCapability,
+    OperatorCapability, Requirement, VariableCapability,
 };
-use protocol_model::UnixNanos;
+use protocol_model::{AllocId, UnixNanos};
 use protocol_wire::v1;
+use uuid::Uuid;
 
-use super::{Access, Asker, Caller};
+use super::{Access, Asker, Caller, Workload};
 
 /// The origin of a change.
 #[derive(Clone, Debug)]
@@ -69,6 +72,10 @@ impl Recheck {
                 wire.set_kind(Kind::Token);
                 wire.accessor_id = accessor_id.to_string();
             }
+            Caller::Workload(workload) => {
+                wire.set_kind(Kind::Workload);
+                wire.workload = Some(workload_to_wire(workload));
+            }
         }
         wire
     }
@@ -102,6 +109,10 @@ fn caller_from_wire(wire: &v1::Caller) -> Result<Recheck, String> {
             // Looked up again: the rights are those of the state.
             kind: AclTokenKind::Client,
         },
+        Ok(Kind::Workload) => {
+            let workload = wire.workload.as_ref().and_then(workload_from_wire);
+            Caller::Workload(Arc::new(workload.ok_or("bad workload of a caller")?))
+        }
         Ok(Kind::Unspecified) | Err(_) => return Err("unknown kind of caller".to_owned()),
     };
     let requirements = wire.requirements.iter().map(requirement_from_wire);
@@ -109,6 +120,28 @@ fn caller_from_wire(wire: &v1::Caller) -> Result<Recheck, String> {
     Ok(Recheck {
         caller,
         requirements: requirements.ok_or("a right that this release does not know")?,
+    })
+}
+
+fn workload_to_wire(workload: &Workload) -> v1::WorkloadCaller {
+    v1::WorkloadCaller {
+        alloc_id: workload.alloc.as_bytes().to_vec().into(),
+        task: workload.task.to_string(),
+        root_key: workload.root_key.as_bytes().to_vec().into(),
+        expires_at: workload.expires_at.unwrap_or(0),
+    }
+}
+
+/// Namespace, job and group are looked up again: they are those of the state.
+fn workload_from_wire(wire: &v1::WorkloadCaller) -> Option<Workload> {
+    Some(Workload {
+        alloc: AllocId::from_slice(&wire.alloc_id)?,
+        namespace: "".into(),
+        job: "".into(),
+        group: "".into(),
+        task: wire.task.as_str().into(),
+        root_key: Uuid::from_slice(&wire.root_key).ok()?,
+        expires_at: Some(wire.expires_at).filter(|at| *at > 0),
     })
 }
 
@@ -131,6 +164,10 @@ fn requirement_to_wire(requirement: &Requirement) -> v1::Requirement {
         } => Right::NodePool(v1::NodePoolRight {
             node_pool: node_pool.clone(),
             capability: capability.id().into(),
+        }),
+        Requirement::HostVolume { volume, any } => Right::HostVolume(v1::HostVolumeRight {
+            volume: volume.clone(),
+            any: any.iter().map(|it| it.id().into()).collect(),
         }),
         Requirement::Variable {
             namespace,
@@ -172,6 +209,14 @@ fn requirement_from_wire(wire: &v1::Requirement) -> Option<Requirement> {
             node_pool: right.node_pool.clone(),
             capability: NodePoolCapability::from_id(small(right.capability)?)?,
         },
+        Right::HostVolume(right) => {
+            let any = right.any.iter();
+            let any = any.map(|id| HostVolumeCapability::from_id(small(*id)?));
+            Requirement::HostVolume {
+                volume: right.volume.clone(),
+                any: any.collect::<Option<_>>()?,
+            }
+        }
         Right::Variable(right) => Requirement::Variable {
             namespace: right.namespace.clone(),
             path: right.path.clone(),
@@ -201,6 +246,7 @@ impl Access {
             Caller::Open => None,
             Caller::Anonymous { address } => Some(self.anonymous(snapshot, *address)),
             Caller::Token { accessor_id, .. } => self.by_accessor(snapshot, accessor_id, now).ok(),
+            Caller::Workload(workload) => self.workload_again(snapshot, workload, now).ok(),
         }
     }
 }
@@ -232,6 +278,10 @@ mod tests {
             Requirement::NodePool {
                 node_pool: "gpu".to_owned(),
                 capability: NodePoolCapability::Delete,
+            },
+            Requirement::HostVolume {
+                volume: "data".to_owned(),
+                any: vec![HostVolumeCapability::MountReadonly],
             },
             Requirement::Variable {
                 namespace: "dev".to_owned(),

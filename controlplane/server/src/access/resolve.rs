@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use controlplane_state::{AclToken, AclTokenKind, Digest, Snapshot};
 use parking_lot::Mutex;
@@ -13,6 +14,7 @@ use super::budgets::CallerBudgets;
 use super::known::KnownCallers;
 use super::measure::Meters;
 use super::rights::Rights;
+use super::workload::VerifiedTokens;
 use super::{Asker, Caller, Credential, SharedBarrier};
 use crate::config::Config;
 use crate::planted::{Planted, PlantedBug};
@@ -29,11 +31,27 @@ pub(crate) enum Rejected {
     Unknown,
     /// Its token has expired.
     Expired,
+    /// A workload token with another signature or algorithm than that of its key.
+    Signature,
+    /// A workload token that is meant for others.
+    Audience,
+    /// A workload token whose time has not come.
+    TooEarly,
+    /// A workload token whose allocation or task is over.
+    Ended,
 }
 
 impl Rejected {
     /// All of them, in the order of their declaration.
-    pub(crate) const ALL: [Self; 3] = [Self::Malformed, Self::Unknown, Self::Expired];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Malformed,
+        Self::Unknown,
+        Self::Expired,
+        Self::Signature,
+        Self::Audience,
+        Self::TooEarly,
+        Self::Ended,
+    ];
 
     /// The reason as metrics, logs and WhoAmI name it.
     pub(crate) fn name(self) -> &'static str {
@@ -41,6 +59,10 @@ impl Rejected {
             Self::Malformed => "malformed",
             Self::Unknown => "unknown",
             Self::Expired => "expired",
+            Self::Signature => "signature",
+            Self::Audience => "audience",
+            Self::TooEarly => "not_yet_valid",
+            Self::Ended => "ended",
         }
     }
 }
@@ -52,10 +74,13 @@ pub(crate) struct Access {
     management: Arc<Acl>,
     known: KnownCallers,
     rights: Mutex<Rights>,
+    verified: VerifiedTokens,
     meters: Meters,
     budgets: CallerBudgets,
     lookup_barrier: SharedBarrier,
     health_barrier: SharedBarrier,
+    /// The latest time at which a token was refused as expired, in nanoseconds since 1970.
+    refused_at: AtomicI64,
     planted: Planted,
 }
 
@@ -73,10 +98,12 @@ impl Access {
             management: Arc::new(Acl::management()),
             known: KnownCallers::new(),
             rights: Mutex::new(Rights::new()),
+            verified: VerifiedTokens::new(),
             meters: Meters::default(),
             budgets: CallerBudgets::new(Limits::default()),
             lookup_barrier: SharedBarrier::default(),
             health_barrier: SharedBarrier::default(),
+            refused_at: AtomicI64::new(0),
             planted: Planted::new(bug),
         }
     }
@@ -94,6 +121,16 @@ impl Access {
     /// The barrier of those who ask for this server's health: they are never refused.
     pub(crate) fn health_barrier(&self) -> &SharedBarrier {
         &self.health_barrier
+    }
+
+    /// The rights of callers.
+    pub(super) fn rights(&self) -> &Mutex<Rights> {
+        &self.rights
+    }
+
+    /// Workload tokens whose signature was verified.
+    pub(super) fn verified(&self) -> &VerifiedTokens {
+        &self.verified
     }
 
     /// The barrier of credentials that are not known here: this server may lag behind the one that
@@ -132,6 +169,10 @@ impl Access {
             Credential::Absent => Ok(self.anonymous(snapshot, address)),
             Credential::Malformed => Err(Rejected::Malformed),
             Credential::Secret(digest) => self.by_secret(snapshot, digest, now),
+            Credential::Workload(shown) => {
+                let (_, workload) = self.workload(snapshot, shown, now)?;
+                Ok(self.of_workload(snapshot, workload))
+            }
         })
     }
 
@@ -151,7 +192,7 @@ impl Access {
         now: UnixNanos,
     ) -> Result<Asker, Rejected> {
         let token = snapshot.acl_token(accessor_id).ok_or(Rejected::Unknown)?;
-        check_expiration(token.expiration, snapshot, now)?;
+        self.check_expiration(token.expiration, snapshot, now)?;
         Ok(self.holder(snapshot, token))
     }
 
@@ -162,11 +203,11 @@ impl Access {
         now: UnixNanos,
     ) -> Result<Asker, Rejected> {
         if let Some(asker) = self.known.find(secret, snapshot.acl_index()) {
-            check_expiration(asker.expires, snapshot, now)?;
+            self.check_expiration(asker.expires, snapshot, now)?;
             return Ok(asker);
         }
         let token = snapshot.token_by_secret(secret).ok_or(Rejected::Unknown)?;
-        check_expiration(token.expiration, snapshot, now)?;
+        self.check_expiration(token.expiration, snapshot, now)?;
         let asker = self.holder(snapshot, token);
         self.known.keep(*secret, asker.clone());
         Ok(asker)
@@ -211,19 +252,25 @@ impl Access {
             acl_index: snapshot.acl_index(),
         }
     }
-}
 
-/// Refuses a token that has expired. The later of both clocks counts, so that a clock that was set
-/// back revives no token.
-fn check_expiration(
-    expiration: Option<UnixNanos>,
-    snapshot: &Snapshot,
-    now: UnixNanos,
-) -> Result<(), Rejected> {
-    let now = now.max(snapshot.now());
-    match expiration.is_some_and(|expiration| expiration <= now) {
-        true => Err(Rejected::Expired),
-        false => Ok(()),
+    /// Refuses a token that has expired. The latest clock counts, so that a clock that was set back
+    /// revives no token: this server's, the state's time, and that of the last such refusal.
+    fn check_expiration(
+        &self,
+        expiration: Option<UnixNanos>,
+        snapshot: &Snapshot,
+        now: UnixNanos,
+    ) -> Result<(), Rejected> {
+        let Some(expiration) = expiration else {
+            return Ok(());
+        };
+        let refused_at = UnixNanos(self.refused_at.load(Ordering::Relaxed));
+        let now = now.max(snapshot.now()).max(refused_at);
+        if expiration <= now {
+            self.refused_at.fetch_max(now.0, Ordering::Relaxed);
+            return Err(Rejected::Expired);
+        }
+        Ok(())
     }
 }
 
@@ -338,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn known_caller_is_refused_once_its_token_expires_or_is_deleted() {
+    fn known_caller_is_refused_once_its_token_expired_or_is_deleted() {
         let (mut cluster, access) = (InState::new(), Access::new(true));
         cluster.write_policy("a", READ);
         let expiration = Some(UnixNanos(20));
@@ -353,7 +400,7 @@ mod tests {
         assert_eq!(at(10), Ok(()));
         assert_eq!(at(19), Ok(()));
         assert_eq!(at(20), Err(Rejected::Expired));
-        assert_eq!(at(19), Ok(()));
+        assert_eq!(at(19), Err(Rejected::Expired), "a clock that was set back");
         cluster.delete_token("t1");
         let gone = asked(&access, &cluster.snapshot(), "t1");
         assert_eq!(gone.err(), Some(Rejected::Unknown));

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use controlplane_state::{AclToken, Snapshot, Table};
 use protocol_access::{Acl, Policy};
 
+use super::Workload;
 use super::cache::Cache;
 use super::policy_changes::PolicyChanges;
 
@@ -20,6 +21,8 @@ const POLICIES_MAX: usize = 4096;
 const RIGHTS_MAX: usize = 1024;
 /// Tokens whose rights are kept.
 const TOKENS_MAX: usize = 16_384;
+/// Workloads whose rights are kept. All allocations of a task share them.
+const WORKLOADS_MAX: usize = 4096;
 
 /// A policy's name and the entry that wrote it; `None` where there is no such policy.
 type PolicyVersion = (String, Option<u64>);
@@ -52,6 +55,19 @@ pub(super) struct Rights {
     /// By accessor id; empty for callers without a credential.
     tokens: Cache<Arc<str>, Found>,
     changes: PolicyChanges,
+    workloads: Cache<WorkloadKey, FoundWorkload>,
+}
+
+/// Namespace, job, group and task.
+type WorkloadKey = [Arc<str>; 4];
+
+/// Rights of a workload, and the index of the policies that they were found in. A policy may join
+/// it at any time, so each change of the table has its policies looked up again.
+#[derive(Clone, Debug)]
+struct FoundWorkload {
+    policies: u64,
+    versions: Arc<[PolicyVersion]>,
+    acl: Arc<Acl>,
 }
 
 impl Rights {
@@ -61,6 +77,7 @@ impl Rights {
             compiled: Cache::new(RIGHTS_MAX),
             tokens: Cache::new(TOKENS_MAX),
             changes: PolicyChanges::default(),
+            workloads: Cache::new(WORKLOADS_MAX),
         }
     }
 
@@ -78,6 +95,38 @@ impl Rights {
     /// The rights of callers without a credential, which have one policy.
     pub(super) fn of_anonymous(&mut self, snapshot: &Snapshot, policy: &str) -> Arc<Acl> {
         self.find(snapshot, &"".into(), 0, || vec![policy.to_owned()])
+    }
+
+    /// The rights of a workload: those of the policies that join it, and of its own variables.
+    pub(super) fn of_workload(&mut self, snapshot: &Snapshot, workload: &Workload) -> Arc<Acl> {
+        let policies = snapshot.table_index(&[Table::AclPolicies]);
+        let Workload {
+            namespace,
+            job,
+            group,
+            task,
+            ..
+        } = workload;
+        let key = [namespace, job, group, task].map(Arc::clone);
+        let found = self.workloads.find(&key);
+        if let Some(found) = &found
+            && found.policies == policies
+        {
+            return Arc::clone(&found.acl);
+        }
+        let Compiled { versions, acl } = self.compiled(snapshot, workload.policies(snapshot));
+        let same = found.filter(|found| found.versions == versions);
+        let acl = match same {
+            Some(found) => found.acl,
+            None => Arc::new(acl.of_workload(workload.own_paths())),
+        };
+        let found = FoundWorkload {
+            policies,
+            versions,
+            acl: Arc::clone(&acl),
+        };
+        self.workloads.insert(key, found);
+        acl
     }
 
     fn find(

@@ -36,13 +36,14 @@ mod session;
 mod specs;
 mod streams;
 mod sync;
+mod task_api;
 mod twins;
 mod updates;
 mod watch;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use controlplane_keyring::Keyring;
@@ -61,6 +62,7 @@ use crate::config::{Config, LivenessConfig};
 pub use calls::{CallNodeError, CallPlace, NodeCallStream, STALLED_MAX};
 pub use coalescer::{Coalescer, CoalescerLoop};
 use held::{Closed, SessionEntry, Sessions};
+pub(crate) use task_api::{TaskAnswer, TaskRequests, ViaNode};
 
 /// The largest frame between a node and a server.
 pub const NODE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -96,6 +98,8 @@ pub struct Gateway {
     /// Connections to other servers that carry nothing but calls.
     relays: Pool,
     places: calls::Places,
+    /// The HTTP API that requests of tasks go to; unset where the server serves none.
+    task_requests: OnceLock<Weak<dyn TaskRequests>>,
 }
 
 impl Gateway {
@@ -121,8 +125,9 @@ impl Gateway {
             twins: Mutex::default(),
             specs: specs::SpecCache::default(),
             watch_turns: Semaphore::new(watch::TURNS),
+            task_requests: OnceLock::new(),
             keyring,
-            issuer: None,
+            issuer: config.oidc_issuer.clone(),
             signing_places: Semaphore::new(queries::places()),
         });
         (gateway, updates)
@@ -158,6 +163,11 @@ impl Gateway {
     /// Who was heard here lately.
     pub fn heard(&self) -> &liveness::HeardLog {
         &self.heard
+    }
+
+    /// Serves requests of tasks with `requests`, as long as it lives; only the first call counts.
+    pub(crate) fn serve_tasks(&self, requests: Weak<dyn TaskRequests>) {
+        let _ = self.task_requests.set(requests);
     }
 
     /// Where updates of nodes become entries of the log.
@@ -215,10 +225,10 @@ impl Gateway {
                 Box::pin(queries::serve(&self, send, recv, &connection)).await;
             }
             StreamKind::Bulk => Box::pin(calls::attach(&self, send, recv, connection)).await,
+            StreamKind::TaskApi => Box::pin(task_api::serve(&self, send, recv, &connection)).await,
             StreamKind::NodeSession
             | StreamKind::Raft
             | StreamKind::Forward
-            | StreamKind::TaskApi
             | StreamKind::NodeCall => {
                 tracing::debug!(%kind, "stream refused: unknown kind for this role");
             }

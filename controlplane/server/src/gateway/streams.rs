@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use controlplane_state::SessionEpoch;
 use protocol_model::NodeId;
+use protocol_transport::frame::Frame;
 use protocol_transport::{FrameReader, LineLimit};
 use protocol_wire::kind::from_frame;
 use protocol_wire::v1;
@@ -58,6 +59,18 @@ pub(super) async fn own(
         .await
         .map_err(|_| format!("it did not say whose it is within {SAID_MAX:?}"))?
         .map_err(|error| error.to_string())?;
+    own_of(gateway, first, connection)
+}
+
+/// The session that the first frame of a stream on `connection` names.
+///
+/// # Errors
+/// As [`own`].
+pub(super) fn own_of(
+    gateway: &Gateway,
+    first: Frame,
+    connection: &quinn::Connection,
+) -> Result<OwnStream, String> {
     let hello: v1::StreamHello =
         from_frame(first.kind, first.body).map_err(|error| error.to_string())?;
     let node = NodeId::from_slice(&hello.node_id).ok_or("the node id is not 16 bytes")?;

@@ -89,6 +89,8 @@ fn own_about(api: &Api) -> About {
         build: versions::BUILD.to_owned(),
         level: COMMAND_LEVEL,
         datacenter: api.config.datacenter.clone(),
+        acl_enabled: Some(api.config.acl_enabled),
+        clock: None,
     }
 }
 

@@ -24,6 +24,7 @@ use super::error::{Answered, HttpError};
 use super::gate::Gate;
 use super::listen::Held;
 use super::query::Query;
+use crate::gateway::ViaNode;
 
 /// How long a blocking query waits where it does not say.
 const WAIT_DEFAULT: Duration = Duration::from_secs(300);
@@ -54,6 +55,8 @@ pub(super) struct Ask {
     pub(super) upgrade: Option<WebSocketUpgrade>,
     /// The place of its connection, for what goes on after the answer.
     pub(super) held: Option<Held>,
+    /// The node and the task that it came through.
+    pub(super) via: Option<ViaNode>,
     /// Says when the server ends.
     pub(super) stopped: watch::Receiver<bool>,
     /// The index of what was read last of the state; 0 before.

@@ -27,6 +27,7 @@ use super::requested::Requested;
 use super::route;
 use super::{Api, ClientAddress};
 use crate::access::Credential;
+use crate::gateway::ViaNode;
 
 static FAILED: LineLimit = LineLimit::new();
 static PANICKED: LineLimit = LineLimit::new();
@@ -130,7 +131,11 @@ async fn answer(entry: Entry, request: Request) -> Answered {
     {
         return Err(HttpError::not_found("No path to region"));
     }
-    origin::check(&parts.headers, uri.authority(), &api.config)?;
+    let via = parts.extensions.remove::<ViaNode>();
+    // No browser is on the way of a task's request, and neither `Host` nor `Origin` is forwarded.
+    if via.is_none() {
+        origin::check(&parts.headers, uri.authority(), &api.config)?;
+    }
     let Found {
         endpoint,
         parameters,
@@ -139,7 +144,10 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         Err(error) => return route::not_found(&error, &path, &api.config),
     };
     let held = parts.extensions.remove::<Held>();
-    let shown = shown(&parts, held.as_ref())?;
+    let mut shown = shown(&parts, held.as_ref())?;
+    if let Some(via) = &via {
+        shown.address = Some(via.address);
+    }
     let requested = Requested {
         endpoint,
         method: method.unwrap_or(protocol_api::Method::Get),
@@ -165,6 +173,7 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         gate: Arc::new(gate),
         upgrade,
         held,
+        via,
         stopped,
         read_index: AtomicU64::new(0),
     };

@@ -215,6 +215,7 @@ fn access_status(refusal: &AccessRefusal) -> StatusCode {
         | AccessRefusal::RoleExists(_)
         | AccessRefusal::RoleNameTaken(_)
         | AccessRefusal::DefaultMethodExists(_)
+        | AccessRefusal::AuthMethodChanged(_)
         | AccessRefusal::BindingRuleExists(_)
         | AccessRefusal::SealedTooLong { .. }
         | AccessRefusal::LimitReached { .. }

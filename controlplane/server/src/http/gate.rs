@@ -17,7 +17,7 @@ use controlplane_state::{AclTokenKind, Command, Snapshot, VariableKey};
 use parking_lot::Mutex;
 use protocol_access::budget::Place;
 use protocol_access::need::{Need, Scope, Verdict};
-use protocol_access::{Acl, NamespaceCapability};
+use protocol_access::{Acl, NamespaceCapability, Requirement};
 use protocol_api::{Class, Endpoint, Source};
 use tokio::time::{Instant, timeout};
 
@@ -27,7 +27,7 @@ use super::error::HttpError;
 use super::query::Namespaces;
 use super::requested::{self, Found, Requested};
 use crate::access::{
-    Asker, Caller, Credential, FoundPlace, OccupiedPlace, Origin, Recheck, Rejected,
+    Asker, Caller, Credential, FoundPlace, OccupiedPlace, Origin, Recheck, Rejected, ShownIdentity,
 };
 use crate::cluster::{ChangeError, Changed};
 
@@ -78,6 +78,8 @@ struct Judged {
     in_handshake: bool,
     /// Needs that only the handler knows, which hold.
     further: Vec<Need>,
+    /// The same, at places of their own.
+    elsewhere: Vec<Requirement>,
 }
 
 impl Gate {
@@ -93,6 +95,20 @@ impl Gate {
         requested: &Requested<'_>,
     ) -> Result<Self, HttpError> {
         let found = requested.admit(api, &shown).await?;
+        let (caller, address) = (found.asker.caller.clone(), shown.address());
+        let passed = Self::enter_admitted(api, shown, requested, found).await;
+        if let Err(refused) = &passed {
+            requested.audit_refusal(caller, address, refused);
+        }
+        passed
+    }
+
+    async fn enter_admitted(
+        api: &Api,
+        shown: Shown,
+        requested: &Requested<'_>,
+        found: Found,
+    ) -> Result<Self, HttpError> {
         check_contact(api, &found.asker.caller)?;
         if requested.endpoint.source != Source::Node {
             let place = requested.place(&api.cluster.snapshot());
@@ -122,6 +138,7 @@ impl Gate {
             is_settled: need.scope() != Some(Scope::Handler),
             in_handshake: requested.comes_later(&asker.caller),
             further: Vec::new(),
+            elsewhere: Vec::new(),
             credential: shown.credential,
             asker,
             place,
@@ -145,7 +162,7 @@ impl Gate {
     /// # Errors
     /// 403 or 404, as at the gate.
     pub(super) fn judge(&self, api: &Api, snapshot: &Snapshot) -> Result<(), HttpError> {
-        let now = api.cluster.wall_clock();
+        let now = api.cluster.wall_clock().max(snapshot.now());
         let by_id = self.need.scope().filter(|scope| scope.is_by_id());
         let mut state = self.state.lock();
         if state.in_handshake || self.rejected.is_some() {
@@ -289,6 +306,14 @@ impl Gate {
         self.state.lock().asker.caller.clone()
     }
 
+    /// The workload token that the request shows.
+    pub(super) fn identity(&self) -> Option<ShownIdentity> {
+        match &self.state.lock().credential {
+            Credential::Workload(shown) => Some(shown.clone()),
+            Credential::Absent | Credential::Malformed | Credential::Secret(_) => None,
+        }
+    }
+
     /// The address of the request's connection.
     pub(super) fn address(&self) -> IpAddr {
         self.address
@@ -308,16 +333,17 @@ impl Judged {
     }
 }
 
-/// Refuses client tokens of a server that has heard no leader for `acl.stale_max`: they may have
+/// Refuses client and workload tokens of a server that has heard no leader for `acl.stale_max`: they may have
 /// been deleted long ago. Management tokens go on, because the operator of a broken cluster has to
 /// see it.
 fn check_contact(api: &Api, caller: &Caller) -> Result<(), HttpError> {
     let is_client = matches!(
         caller,
-        Caller::Token {
-            kind: AclTokenKind::Client,
-            ..
-        }
+        Caller::Workload(_)
+            | Caller::Token {
+                kind: AclTokenKind::Client,
+                ..
+            }
     );
     let silent_for = api.cluster.raft().last_contact().unwrap_or_default();
     if is_client && silent_for > api.config.acl_stale_max {
@@ -426,6 +452,19 @@ impl Ask {
         }
     }
 
+    /// Judges a right at a place that the request's body names.
+    ///
+    /// # Errors
+    /// 403.
+    pub(super) fn require_elsewhere(&self, requirement: Requirement) -> Result<(), HttpError> {
+        let mut state = self.gate.state.lock();
+        if !requirement.holds(&state.asker.acl) {
+            return Err(HttpError::permission_denied());
+        }
+        state.elsewhere.push(requirement);
+        Ok(())
+    }
+
     /// Whether the caller has a capability in a namespace.
     pub(super) fn may(&self, namespace: &str, capability: NamespaceCapability) -> bool {
         self.acl().namespace(namespace, capability)
@@ -473,7 +512,10 @@ impl Ask {
         }
         let place = state.place.place();
         let needs = std::iter::once(&self.gate.need).chain(&state.further);
-        let requirements = needs.flat_map(|need| need.requirements(&place)).collect();
+        let requirements = needs.flat_map(|need| need.requirements(&place));
+        let requirements = requirements
+            .chain(state.elsewhere.iter().cloned())
+            .collect();
         Ok(Recheck::of(&state.asker, requirements))
     }
 }

@@ -33,7 +33,8 @@ pub(super) async fn health(ask: &Ask) -> Answered {
     let mut parts = Health::default();
     if server {
         let trouble = server_trouble(&ask.api).await;
-        parts.server = Some(server_part(trouble, ask.api.keyring.trouble()));
+        let keyring = ask.api.keyring.trouble();
+        parts.server = Some(server_part(trouble, keyring, differing_acl(&ask.api)));
     }
     if client {
         parts.client = node_trouble(&ask.api).map(part);
@@ -55,15 +56,32 @@ fn part(trouble: Option<String>) -> HealthOfPart {
     }
 }
 
-/// A server whose KEK is missing does its part: a 500 on every server would make a load balancer
-/// take the whole API away for one file. Its message names the KEK.
-fn server_part(trouble: Option<String>, keyring: Option<KeyringError>) -> HealthOfPart {
-    match (trouble, keyring) {
-        (Some(trouble), _) => part(Some(trouble)),
-        (None, None | Some(KeyringError::NoRootKey)) => part(None),
-        (None, Some(error)) => HealthOfPart {
+/// Another server whose access control is on where it is off here, or the other way round.
+fn differing_acl(api: &Api) -> Option<String> {
+    let members = api.cluster.status().membership;
+    let versions = api.cluster.versions();
+    versions.differing_acl(api.config.acl_enabled, &members)
+}
+
+/// A server whose KEK is missing, or whose access control differs from another's, does its part: a
+/// 500 on every server would make a load balancer take the whole API away for one file. Its message
+/// names the fault.
+fn server_part(
+    trouble: Option<String>,
+    keyring: Option<KeyringError>,
+    differing_acl: Option<String>,
+) -> HealthOfPart {
+    if trouble.is_some() {
+        return part(trouble);
+    }
+    let keyring = keyring.filter(|error| *error != KeyringError::NoRootKey);
+    let faults = keyring.map(|error| error.to_string());
+    let faults: Vec<String> = faults.into_iter().chain(differing_acl).collect();
+    match faults.is_empty() {
+        true => part(None),
+        false => HealthOfPart {
             ok: true,
-            message: error.to_string(),
+            message: faults.join("; "),
         },
     }
 }
@@ -161,15 +179,22 @@ mod tests {
     fn a_missing_kek_is_named_and_makes_no_server_unwell() {
         let kek = [0xab; 8].into();
         let missing = Some(KeyringError::Missing { kek });
-        let shown = server_part(None, missing);
+        let shown = server_part(None, missing, None);
         assert!(shown.ok);
         assert!(shown.message.contains("KEK abababababababab is missing"));
-        let unwell = server_part(Some("no cluster leader".to_owned()), missing);
+        let differs = || Some("acl.enabled is true here".to_owned());
+        let both = server_part(None, missing, differs());
+        assert!(both.ok);
+        assert!(
+            both.message
+                .ends_with("is missing; acl.enabled is true here")
+        );
+        let unwell = server_part(Some("no cluster leader".to_owned()), missing, differs());
         assert_eq!(
             (unwell.ok, unwell.message.as_str()),
             (false, "no cluster leader")
         );
-        let early = server_part(None, Some(KeyringError::NoRootKey));
+        let early = server_part(None, Some(KeyringError::NoRootKey), None);
         assert_eq!((early.ok, early.message.as_str()), (true, "ok"));
     }
 

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use controlplane_scheduler::memory_warnings;
 use controlplane_state::command::JobRegister;
 use controlplane_state::{Command, Outcome, Refusal, Snapshot};
-use protocol_access::HostVolumeCapability;
+use protocol_access::{HostVolumeCapability, Requirement};
 use protocol_api::jobs::{JobRequest, Registered, Validated};
 use protocol_model::{
     EvalId, EvalTrigger, Evaluation, Job, JobKey, JobSubmission, NotForRegion,
@@ -298,16 +298,18 @@ pub(super) fn check_priority(priority: i32) -> Result<(), HttpError> {
 }
 
 /// Refuses a job that mounts a host volume which the caller may not mount: to write in it needs
-/// `mount-readwrite`, to read `mount-readonly` or that.
+/// `mount-readwrite`, to read `mount-readonly` or that. The leader looks once more.
 fn check_host_volumes(ask: &Ask, job: &Job) -> Result<(), HttpError> {
-    let acl = ask.acl();
     let volumes = job.task_groups.iter().flat_map(|it| it.volumes.values());
     for volume in volumes.filter(|it| it.volume_type == "host") {
-        let may = |right| acl.host_volume(&volume.source, right);
-        let reads = volume.read_only && may(HostVolumeCapability::MountReadonly);
-        if !reads && !may(HostVolumeCapability::MountReadwrite) {
-            return Err(HttpError::permission_denied());
+        let mut any = vec![HostVolumeCapability::MountReadwrite];
+        if volume.read_only {
+            any.push(HostVolumeCapability::MountReadonly);
         }
+        ask.require_elsewhere(Requirement::HostVolume {
+            volume: volume.source.clone(),
+            any,
+        })?;
     }
     Ok(())
 }

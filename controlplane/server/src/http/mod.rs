@@ -72,6 +72,7 @@ mod search;
 mod shown;
 mod snapshot;
 mod status;
+mod task_requests;
 mod variables;
 mod well_known;
 
@@ -86,6 +87,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use self::listen::ListenLimits;
+pub(crate) use self::task_requests::TaskEntry;
 use crate::certificates::Https;
 use crate::cluster::Cluster;
 use crate::config::Config;

@@ -159,10 +159,11 @@ impl Requested<'_> {
     pub(super) fn may_lag(&self, caller: &Caller) -> bool {
         let is_client = matches!(
             caller,
-            Caller::Token {
-                kind: AclTokenKind::Client,
-                ..
-            }
+            Caller::Workload(_)
+                | Caller::Token {
+                    kind: AclTokenKind::Client,
+                    ..
+                }
         );
         is_client && self.endpoint.source != Source::Server && !self.query.switch("stale")
     }
@@ -172,15 +173,27 @@ impl Requested<'_> {
         self.endpoint.is_audited(self.method)
     }
 
+    /// Writes into the audit log that the rights of a known caller do not suffice.
+    pub(super) fn audit_refusal(&self, caller: Caller, address: IpAddr, refused: &HttpError) {
+        if self.is_audited() {
+            let request = self.audited_of(caller, address);
+            request.write_refused(refused.status.as_u16());
+        }
+    }
+
     /// The request as the audit log shows it, let in by `gate`.
     pub(super) fn audited(&self, gate: &Gate) -> AuditedRequest {
+        self.audited_of(gate.caller(), gate.address())
+    }
+
+    fn audited_of(&self, caller: Caller, address: IpAddr) -> AuditedRequest {
         let object = self.parameters.first().map(|(_, value)| value.clone());
         AuditedRequest {
             operation: self.endpoint.name,
             route: format!("{} {}", self.method.name(), self.endpoint.path),
             object: object.unwrap_or_default(),
-            caller: gate.caller(),
-            address: gate.address(),
+            caller,
+            address,
         }
     }
 

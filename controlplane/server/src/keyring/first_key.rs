@@ -131,7 +131,7 @@ impl Attempt<'_> {
             return Ok(self.service.keks(None));
         }
         let info = members.get(id).ok_or("it is no member any more")?;
-        peers::ask(self.cluster, info, None).await
+        peers::ask(self.service, self.cluster, (&id, info), None).await
     }
 
     async fn hand_out(&self, id: KekId, servers: BTreeSet<u64>, machine: &mut FirstKey) {
@@ -157,7 +157,7 @@ impl Attempt<'_> {
             return self.service.keep(kek.clone()).await;
         }
         let info = members.get(id).ok_or("it is no member any more")?;
-        peers::hand_out(self.cluster, info, self.term, kek).await
+        peers::hand_out(self.service, self.cluster, (&id, info), self.term, kek).await
     }
 
     /// Makes the root key and proposes it. Answers as [`make`].

@@ -16,6 +16,7 @@ mod complaint;
 mod first_key;
 mod make;
 mod peers;
+mod proofs;
 mod published;
 pub(crate) mod rotation;
 mod seal_soon;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use controlplane_keyring::{Kek, KekId};
-use controlplane_raft::ServerInfo;
+use controlplane_raft::{ServerId, ServerInfo};
 use futures::future::join_all;
 use protocol_transport::StreamKind;
 use protocol_wire::kind::FrameMessage;
@@ -24,7 +24,7 @@ pub(super) async fn fetch_missing(service: &KekService, cluster: &Cluster) -> bo
     }
     let mut complete = true;
     for id in service.keyring().missing_keks() {
-        match fetch(cluster, id).await {
+        match fetch(service, cluster, id).await {
             Some(kek) => take(service, kek).await,
             None => complete = false,
         }
@@ -42,12 +42,12 @@ async fn take(service: &KekService, kek: Kek) {
 }
 
 /// The KEK of this id, from any other member.
-async fn fetch(cluster: &Cluster, id: KekId) -> Option<Kek> {
+async fn fetch(service: &KekService, cluster: &Cluster, id: KekId) -> Option<Kek> {
     let members = cluster.status().membership;
     let own = cluster.server_id();
     let all = members.voters.iter().chain(&members.learners);
     let others = all.filter(|(server, _)| **server != own);
-    let asked = others.map(|(_, info)| ask(cluster, info, Some(id)));
+    let asked = others.map(|server| ask(service, cluster, server, Some(id)));
     let answers = join_all(asked).await;
     let keks = answers.into_iter().filter_map(Result::ok).flatten();
     keks.into_iter().find(|kek| kek.id() == id)
@@ -58,15 +58,18 @@ async fn fetch(cluster: &Cluster, id: KekId) -> Option<Kek> {
 /// # Errors
 /// When it does not answer, or refuses: the reason.
 pub(super) async fn ask(
+    service: &KekService,
     cluster: &Cluster,
-    server: &ServerInfo,
+    (server, info): (&ServerId, &ServerInfo),
     id: Option<KekId>,
 ) -> Result<Vec<Kek>, String> {
+    let proof = service.proofs().begin(*server);
     let request = v1::KekRequest {
         server_id: cluster.server_id().as_u64(),
         kek_id: id.map_or_else(Vec::new, |id| id.as_bytes().to_vec()).into(),
+        proof: proof.bytes().to_vec().into(),
     };
-    let reply = call(cluster, server, &request).await?;
+    let reply = call(cluster, info, &request).await?;
     let keks = reply.keks.iter().map(|kek| Kek::from_slice(kek));
     let keks: Option<Vec<Kek>> = keks.collect();
     keks.ok_or_else(|| "the answer holds something that is no KEK".to_owned())
@@ -77,17 +80,20 @@ pub(super) async fn ask(
 /// # Errors
 /// When that server does not answer, or refuses: the reason.
 pub(super) async fn hand_out(
+    service: &KekService,
     cluster: &Cluster,
-    server: &ServerInfo,
+    (server, info): (&ServerId, &ServerInfo),
     term: u64,
     kek: &Kek,
 ) -> Result<(), String> {
+    let proof = service.proofs().begin(*server);
     let request = v1::KekStore {
         server_id: cluster.server_id().as_u64(),
         term,
         kek: kek.reveal().to_vec().into(),
+        proof: proof.bytes().to_vec().into(),
     };
-    call(cluster, server, &request).await.map(drop)
+    call(cluster, info, &request).await.map(drop)
 }
 
 async fn call(

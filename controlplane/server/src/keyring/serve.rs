@@ -1,17 +1,35 @@
 //! Requests of other servers: for KEKs, and to keep one. Only a server's certificate of this region
 //! opens the stream (`accept`); here members of the log are told from others, and the leader from
 //! members.
+//!
+//! A certificate names no server: a request could name any member. So the member that it names is
+//! asked, at the address that the log has, whether it sent the request. A server that was removed
+//! has no such address.
+//!
+//! ```text
+//!   asker --KekRequest{server_id, proof}--> this server --KekProofRequest{proof}--> server_id
+//!   asker <------------KekReply------------ this server <---KekProofReply{sent}----
+//! ```
 
+use std::time::Duration;
+
+use bytes::Bytes;
 use controlplane_keyring::{Kek, KekId};
 use controlplane_raft::{RaftStatus, ServerId};
+use protocol_transport::StreamKind;
 use protocol_wire::v1;
+use tokio::time::timeout;
 
 use super::service::KekService;
 use crate::cluster::Cluster;
 
+/// How long the member that a request names may take to say that it sent it: less than it waits
+/// for the answer.
+const PROOF_MAX: Duration = Duration::from_secs(3);
+
 impl KekService {
     /// Answers which KEKs this server has on its disk, with the keys.
-    pub(crate) fn serve_request(
+    pub(crate) async fn serve_request(
         &self,
         cluster: &Cluster,
         request: &v1::KekRequest,
@@ -23,7 +41,8 @@ impl KekService {
                 None => return refused("a KEK id has 8 bytes"),
             },
         };
-        if let Err(reason) = member(&cluster.status(), request.server_id) {
+        let proven = prove_sender(cluster, request.server_id, &request.proof).await;
+        if let Err(reason) = proven {
             tracing::warn!(server = request.server_id, reason, "no KEK was handed out");
             return refused(reason);
         }
@@ -43,6 +62,13 @@ impl KekService {
         }
     }
 
+    /// Answers whether this server sent a request with this proof to the sender, and still waits.
+    pub(crate) fn serve_proof(&self, request: &v1::KekProofRequest) -> v1::KekProofReply {
+        v1::KekProofReply {
+            sent: self.proofs().is_pending(&request.proof, request.server_id),
+        }
+    }
+
     /// Keeps the KEK that the leader hands out.
     pub(crate) async fn serve_store(
         &self,
@@ -52,7 +78,7 @@ impl KekService {
         let Some(kek) = Kek::from_slice(&request.kek) else {
             return refused("a KEK has 32 bytes");
         };
-        if let Err(reason) = leader(&cluster.status(), request.server_id, request.term) {
+        if let Err(reason) = prove_leader(cluster, request).await {
             tracing::warn!(server = request.server_id, reason, "a KEK was not kept");
             return refused(reason);
         }
@@ -82,6 +108,33 @@ fn member(status: &RaftStatus, server: u64) -> Result<(), &'static str> {
     match status.membership.contains(ServerId::from_u64(server)) {
         true => Ok(()),
         false => Err("the server is no member of this cluster's log"),
+    }
+}
+
+/// The leader sent the KEK: it says so itself.
+async fn prove_leader(cluster: &Cluster, request: &v1::KekStore) -> Result<(), String> {
+    leader(&cluster.status(), request.server_id, request.term)?;
+    prove_sender(cluster, request.server_id, &request.proof).await
+}
+
+/// The member of this id sent the request with this proof: it says so itself.
+async fn prove_sender(cluster: &Cluster, server: u64, proof: &Bytes) -> Result<(), String> {
+    let status = cluster.status();
+    member(&status, server)?;
+    let info = status.membership.get(ServerId::from_u64(server));
+    let address = &info.ok_or("the member has no address")?.address;
+    let question = v1::KekProofRequest {
+        server_id: cluster.server_id().as_u64(),
+        proof: proof.clone(),
+    };
+    let asked = cluster.call_address(address, StreamKind::Forward, &question);
+    let reply: v1::KekProofReply = timeout(PROOF_MAX, asked)
+        .await
+        .map_err(|_| format!("{address} did not confirm the request within {PROOF_MAX:?}"))?
+        .map_err(|error| format!("{address} did not confirm the request: {error}"))?;
+    match reply.sent {
+        true => Ok(()),
+        false => Err(format!("the member at {address} did not send the request")),
     }
 }
 

@@ -14,6 +14,8 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
+use super::proofs::Proofs;
+
 /// KEKs that a server keeps. A cluster needs one, and one per restored history.
 const KEKS_MAX: usize = 64;
 
@@ -46,6 +48,7 @@ pub(crate) struct KekService {
     /// Whether the KEKs of the disk are in the keyring. Before, no answer to another server says
     /// which there are: it would count as none, and a second KEK would be made.
     loaded: watch::Sender<bool>,
+    proofs: Proofs,
 }
 
 impl KekService {
@@ -56,12 +59,18 @@ impl KekService {
             store,
             host: Arc::default(),
             loaded: watch::Sender::new(false),
+            proofs: Proofs::default(),
         }
     }
 
     /// The keyring, which seals and opens.
     pub(crate) fn keyring(&self) -> &Keyring {
         &self.keyring
+    }
+
+    /// The proofs of this server's own requests for KEKs.
+    pub(super) fn proofs(&self) -> &Proofs {
+        &self.proofs
     }
 
     /// Whether the KEKs of the disk are in the keyring.

@@ -9,6 +9,7 @@
 //! | answer | 256 KiB | [`FetchError::TooLarge`], before or while it is read |
 //! | at a time | 8 | further ones wait, within their deadline |
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +97,7 @@ impl Deadline {
 }
 
 /// An answer that was read to its end.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Fetched {
     /// The status: 2xx, 4xx or 5xx.
     pub(super) status: u16,
@@ -104,8 +105,18 @@ pub(super) struct Fetched {
     pub(super) body: Bytes,
 }
 
+/// Shows no body: that of an exchange holds tokens.
+impl fmt::Debug for Fetched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetched")
+            .field("status", &self.status)
+            .field("bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
+}
+
 /// A request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Fetch<'a> {
     /// The address.
     pub(super) url: &'a str,
@@ -115,6 +126,15 @@ pub(super) struct Fetch<'a> {
     pub(super) form: Option<&'a str>,
     /// The value of `Authorization`.
     pub(super) authorization: Option<&'a str>,
+}
+
+/// Shows neither form nor authorization.
+impl fmt::Debug for Fetch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetch")
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
 }
 
 /// See the top of this file. Clones share the limit.

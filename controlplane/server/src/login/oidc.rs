@@ -3,6 +3,8 @@
 //! Nothing is remembered between the two: the pending login travels sealed as `state`, so that any
 //! server completes it. Sealing is the caller's: it has the keyring.
 
+use std::fmt;
+
 use protocol_access::jwt::ClaimRules;
 use protocol_access::oidc::{
     AuthUrl, CodeExchange, Discovery, PENDING_LOGIN_TTL, PendingLogin, TokenAnswer, nonce_digest,
@@ -19,7 +21,7 @@ use super::{Logins, UsableMethod};
 const NONCE_BYTES_MAX: usize = 256;
 
 /// A login that begins.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Begin<'a> {
     /// `RedirectURI`.
     pub redirect_uri: &'a str,
@@ -29,8 +31,17 @@ pub struct Begin<'a> {
     pub verifier: &'a str,
 }
 
+/// Shows neither nonce nor verifier.
+impl fmt::Debug for Begin<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Begin")
+            .field("redirect_uri", &self.redirect_uri)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A login that is completed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Complete<'a> {
     /// The opened state.
     pub pending: &'a PendingLogin,
@@ -42,6 +53,17 @@ pub struct Complete<'a> {
     pub code: &'a str,
     /// `Iss`; empty where the provider sent none.
     pub issuer: &'a str,
+}
+
+/// Shows neither nonce nor code.
+impl fmt::Debug for Complete<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Complete")
+            .field("pending", &self.pending)
+            .field("redirect_uri", &self.redirect_uri)
+            .field("issuer", &self.issuer)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Logins {

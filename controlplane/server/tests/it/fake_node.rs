@@ -45,7 +45,7 @@ pub(crate) struct Past {
     pub(crate) reports: Vec<AllocReport>,
 }
 
-const SECRET: [u8; 32] = [7; 32];
+pub(crate) const SECRET: [u8; 32] = [7; 32];
 
 impl FakeNode {
     /// Joins, reports that it runs nothing, and answers calls with [`answer`].

@@ -1,5 +1,5 @@
-//! The keyring of servers that run: one KEK, the first root key, KEKs that are missing, strangers
-//! that ask for one, and secrets that are in no file.
+//! The keyring of servers that run: one KEK, the first root key, KEKs that are missing, and secrets
+//! that are in no file.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,13 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use controlplane_keyring::{
     FileKeks, Kek, KekId, KekStore as _, Keyring, Purpose, RootKeys, fresh_nonce,
 };
+use controlplane_server::Server;
 use controlplane_server::config::Config;
-use controlplane_server::{Server, dev};
 use controlplane_state::command::AclTokens;
 use controlplane_state::{AclToken, AclTokenKind, Digest, RootKey, Snapshot};
 use protocol_model::UnixNanos;
-use protocol_transport::{
-    Endpoint, EndpointConfig, FrameReader, FrameWriter, Identity, Region, StreamKind,
-};
-use protocol_wire::kind::FrameMessage;
-use protocol_wire::v1;
 use serde_json::{Value, json};
 
-use crate::fake_node::{open, read, write};
 use crate::three::{addresses, client, start};
 use crate::world::{PATIENCE, World, refusal, service};
 
@@ -38,7 +32,7 @@ fn keks(data_dir: &Path) -> Vec<Kek> {
     loaded.keks
 }
 
-fn ids(data_dir: &Path) -> Vec<KekId> {
+pub(crate) fn ids(data_dir: &Path) -> Vec<KekId> {
     keks(data_dir).iter().map(Kek::id).collect()
 }
 
@@ -234,62 +228,6 @@ async fn snapshot_of_a_foreign_kek_is_restored_by_force_or_with_its_file() {
     let restored = crate::restore::restore(&other.client, saved).await;
     restored.expect("this server opens it");
     until("they open", async || health(&other.server).await.1 == "ok").await;
-}
-
-/// A stream of another server of this region, or of a node.
-async fn stream(world: &World, identity: Identity) -> (FrameWriter, FrameReader) {
-    let endpoint = Endpoint::bind(&EndpointConfig::loopback(identity)).expect("an endpoint");
-    let address = world.server.quic_address().expect("an address");
-    let connection = endpoint.connect(address).await.expect("it connects");
-    open(&connection, StreamKind::Forward).await
-}
-
-fn identities(world: &World) -> (Identity, Identity) {
-    let made = dev::certificates(&world.data_dir(), &Region::global()).expect("certificates");
-    let load = |files: &dev::CertificateFiles| {
-        Identity::load(&made.ca, &files.certificate, &files.key).expect("an identity")
-    };
-    (load(&made.server), load(&made.node))
-}
-
-async fn asked(world: &World, identity: Identity, request: &impl FrameMessage) -> v1::KekReply {
-    let (mut writer, mut reader) = stream(world, identity).await;
-    write(&mut writer, request).await;
-    read(&mut reader).await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn only_a_member_of_the_log_gets_a_kek_and_only_the_leader_hands_one_out() {
-    let world = World::start().await;
-    keyed(&world.server).await;
-    let (server, node) = identities(&world);
-    let status = world.server.cluster().status();
-    let request = |server_id| v1::KekRequest {
-        server_id,
-        ..v1::KekRequest::default()
-    };
-    let member = asked(&world, server.clone(), &request(status.id.as_u64())).await;
-    assert_eq!((member.keks.len(), member.refused.as_str()), (1, ""));
-    let removed = asked(&world, server.clone(), &request(7)).await;
-    assert!(removed.keks.is_empty());
-    assert!(removed.refused.contains("no member"), "{}", removed.refused);
-    let store = |server_id, term| v1::KekStore {
-        server_id,
-        term,
-        kek: vec![7; 32].into(),
-    };
-    for (id, term) in [(7, status.term), (status.id.as_u64(), status.term + 1)] {
-        let refused = asked(&world, server.clone(), &store(id, term))
-            .await
-            .refused;
-        assert!(!refused.is_empty(), "{id} in term {term}");
-    }
-    assert_eq!(ids(&world.data_dir()).len(), 1);
-    // A node opens no such stream: it ends without an answer.
-    let (mut writer, mut reader) = stream(&world, node).await;
-    let (kind, body) = protocol_wire::kind::to_frame(&request(status.id.as_u64()));
-    let _ = writer.write(kind, body).await;
-    reader.expect().await.expect_err("no answer");
 }
 
 /// The clear material of a root key, by the page that describes the format alone.

@@ -25,6 +25,7 @@ mod full_disk;
 mod fuzzy;
 mod golden;
 mod https;
+mod identities;
 mod job_statuses;
 mod job_text;
 mod jobs;

@@ -10,15 +10,16 @@ use quinn::crypto::rustls::QuicClientConfig;
 use crate::world::{PATIENCE, World};
 
 /// A certificate of `role` in `region`, of the authority that the world's server trusts.
-pub(crate) fn identity(world: &World, role: Role, region: &str) -> Identity {
-    let directory = world.data_dir().join("dev-tls");
-    let read = |name: &str| std::fs::read_to_string(directory.join(name)).expect("is there");
-    let certificate = read("ca.pem");
+pub(crate) fn issued(world: &World, role: Role, region: &str) -> CertifiedPem {
+    let read = |name: &str| {
+        let path = world.data_dir().join("dev-tls").join(name);
+        std::fs::read_to_string(path).expect("is there")
+    };
     let authority = CertificateAuthority::load(CertifiedPem {
-        certificate: certificate.clone(),
+        certificate: read("ca.pem"),
         key: read("ca-key.pem"),
     });
-    let pem = authority
+    authority
         .expect("an authority")
         .issue(&CertificateRequest {
             role,
@@ -28,8 +29,14 @@ pub(crate) fn identity(world: &World, role: Role, region: &str) -> Identity {
             addresses: Vec::new(),
             validity: Duration::from_secs(3600),
         })
-        .expect("a certificate");
-    Identity::from_pem(&certificate, &pem).expect("an identity")
+        .expect("a certificate")
+}
+
+/// The same, to connect with.
+pub(crate) fn identity(world: &World, role: Role, region: &str) -> Identity {
+    let ca = world.data_dir().join("dev-tls/ca.pem");
+    let ca = std::fs::read_to_string(ca).expect("is there");
+    Identity::from_pem(&ca, &issued(world, role, region)).expect("an identity")
 }
 
 /// Connects as whoever holds the certificate; our own endpoint would not leave its region.

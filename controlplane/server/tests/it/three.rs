@@ -2,8 +2,10 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use controlplane_server::clock::{HostClock, WallClock};
 use controlplane_server::cluster::{ChangeError, LeadingError};
 use controlplane_server::config::{Config, TlsConfig};
 use controlplane_server::{Server, dev};
@@ -37,6 +39,16 @@ pub(crate) async fn start(
     addresses: &[SocketAddr],
     bend: impl Fn(&mut Config),
 ) -> Server {
+    start_at(root, number, addresses, (bend, Arc::new(HostClock))).await
+}
+
+/// The same, with a clock of its own.
+async fn start_at(
+    root: &Path,
+    number: usize,
+    addresses: &[SocketAddr],
+    (bend, clock): (impl Fn(&mut Config), Arc<dyn WallClock>),
+) -> Server {
     let directory = root.join(number.to_string());
     std::fs::create_dir_all(&directory).expect("a directory");
     let mut config = Config::dev(directory).expect("a configuration");
@@ -55,7 +67,7 @@ pub(crate) async fn start(
     config.quic_listen = addresses[number];
     config.bootstrap_expect = 3;
     config.retry_join = addresses.iter().map(ToString::to_string).collect();
-    Server::start(config).await.expect("a server")
+    Server::start_at(config, clock).await.expect("a server")
 }
 
 pub(crate) fn client(server: &Server) -> Client {
@@ -77,10 +89,19 @@ pub(crate) async fn cluster_that_hears_within(root: &Path, silence: Duration) ->
 
 /// Three servers that are one cluster, with their configuration bent.
 pub(crate) async fn cluster_with(root: &Path, bend: impl Fn(&mut Config)) -> Vec<Server> {
+    cluster_at(root, bend, |_| Arc::new(HostClock)).await
+}
+
+/// The same, with a clock for each server, by its number.
+pub(crate) async fn cluster_at(
+    root: &Path,
+    bend: impl Fn(&mut Config),
+    clock: impl Fn(usize) -> Arc<dyn WallClock>,
+) -> Vec<Server> {
     let addresses = addresses();
     let mut servers = Vec::new();
     for number in 0..3 {
-        servers.push(start(root, number, &addresses, &bend).await);
+        servers.push(start_at(root, number, &addresses, (&bend, clock(number))).await);
     }
     for server in &servers {
         let mut status = server.cluster().watch_status();

@@ -1,9 +1,11 @@
 //! A server in this process, with a client of it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use controlplane_server::Server;
+use controlplane_server::clock::{HostClock, WallClock};
 use controlplane_server::config::Config;
 use controlplane_state::{Command, Snapshot};
 use protocol_access::budget::Limits;
@@ -51,6 +53,14 @@ impl World {
 
     /// As [`Self::start`], with the configuration bent.
     pub(crate) async fn start_with(bend: impl FnOnce(&mut Config)) -> Self {
+        Self::start_at(Arc::new(HostClock), bend).await
+    }
+
+    /// The same, with another clock.
+    pub(crate) async fn start_at(
+        clock: Arc<dyn WallClock>,
+        bend: impl FnOnce(&mut Config),
+    ) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let mut config = Config::dev(directory.path().to_owned()).expect("a configuration");
         config.http.listen.set_port(0);
@@ -59,7 +69,7 @@ impl World {
         config.liveness.silence = Duration::from_secs(3600);
         config.limits.budgets = budgets_of_tests();
         bend(&mut config);
-        let server = Server::start(config).await.expect("a server");
+        let server = Server::start_at(config, clock).await.expect("a server");
         let mut newest = server.cluster().hub().watch();
         // The entry of the first root key is the last that a new server makes by itself.
         let ready = newest.wait_for(|snapshot| snapshot.active_root_key().is_some());

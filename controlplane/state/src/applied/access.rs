@@ -167,6 +167,9 @@ pub enum AccessRefusal {
         /// The limit.
         max: usize,
     },
+    /// The auth method of a login is not as it was when the login was checked.
+    #[error("auth method {0} was changed or deleted meanwhile: log in again")]
+    AuthMethodChanged(String),
 }
 
 /// The rows that have a limit.

@@ -43,6 +43,7 @@ impl AccessCommand {
     /// See [`Command::level`].
     pub(super) fn level(&self) -> u32 {
         match self {
+            Self::Tokens(AclTokens::Login { .. }) => IDENTITY_LEVEL,
             Self::Policies(_)
             | Self::Tokens(_)
             | Self::Roles(_)
@@ -106,6 +107,16 @@ pub enum AclTokens {
     Delete { accessors: Vec<String> },
     /// Removes those of these tokens that are expired.
     Expire { accessors: Vec<String> },
+    /// Creates the token of a login. Refused where the auth method was changed or deleted since
+    /// the login was checked.
+    Login {
+        /// The token, as in [`Self::Create`].
+        token: Box<AclToken>,
+        /// The name of the auth method.
+        method: String,
+        /// The method's modify index when the login was checked.
+        method_index: u64,
+    },
 }
 
 /// Changes of roles.

@@ -112,8 +112,8 @@ pub struct TokensRekey {
     pub methods: Vec<Resealed>,
 }
 
-/// Values of variables, sealed anew: a message of its own in the log. Values that were written since
-/// are left.
+/// Values of variables, sealed anew: a message of its own in the log. Values that were written
+/// since are left.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct VariablesRekey {
     /// At most [`REKEY_VALUES_MAX`].

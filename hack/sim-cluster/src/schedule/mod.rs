@@ -14,7 +14,7 @@ use hack_sim::schedule::jobs::Kind;
 
 use crate::mutant::Mutant;
 use fault::Fault;
-use op::Op;
+use op::{Op, OpKind};
 
 /// Servers of every run.
 pub const SERVERS: u8 = 3;
@@ -27,6 +27,11 @@ const STREAM_FAULTS: u64 = 2;
 const STREAM_OPS: u64 = 3;
 const STREAM_LEASES: u64 = 4;
 const STREAM_ACCESS: u64 = 5;
+
+/// The pause between two rounds of access, in milliseconds: where they are the point, and where
+/// they are one thing among others.
+const ROUNDS_OFTEN: (u64, u64) = (300, 1_500);
+const ROUNDS_SELDOM: (u64, u64) = (3_000, 9_000);
 
 /// How a run is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,10 +160,15 @@ impl Schedule {
         }
         let mut rng = Rng::new(settings.seed, STREAM_OPS);
         let mut ops = op::draw(&jobs, safety, &mut rng);
-        let access = settings.scenario == Scenario::Access;
-        if access {
-            let mut rng = Rng::new(settings.seed, STREAM_ACCESS);
-            ops = op::with_rounds(ops, safety, &mut rng);
+        let mut rng = Rng::new(settings.seed, STREAM_ACCESS);
+        let some = rng.chance(250);
+        let access = settings.scenario == Scenario::Access || some;
+        if settings.scenario == Scenario::Access {
+            // Each round reads.
+            ops.retain(|op| op.kind != OpKind::Read);
+            op::add_rounds(&mut ops, safety, ROUNDS_OFTEN, &mut rng);
+        } else if access {
+            op::add_rounds(&mut ops, safety, ROUNDS_SELDOM, &mut rng);
         }
         keep(&mut faults, settings.keep_faults.as_deref(), |it| it.number);
         keep(&mut ops, settings.keep_ops.as_deref(), |it| it.number);

@@ -47,11 +47,15 @@ pub fn usual(kind: Kind) -> u32 {
 /// When the first round of access may begin, in milliseconds: the operators have their token.
 const ROUNDS_BEGIN_MS: u64 = 4_000;
 
-/// The same wishes with rounds of access in the place of plain reads: each round reads.
-pub(super) fn with_rounds(mut ops: Vec<Op>, safety: Duration, rng: &mut Rng) -> Vec<Op> {
+/// Adds rounds of access, so many milliseconds apart. The other wishes keep their numbers.
+pub(super) fn add_rounds(
+    ops: &mut Vec<Op>,
+    safety: Duration,
+    (pause_min, pause_max): (u64, u64),
+    rng: &mut Rng,
+) {
     let last = ops.iter().map(|op| op.number).max();
     let mut number = last.map_or(0, |last| last + 1);
-    ops.retain(|op| op.kind != OpKind::Read);
     let until = u64::try_from(safety.as_millis()).unwrap_or(u64::MAX);
     let mut at = ROUNDS_BEGIN_MS;
     while at + 2_000 < until {
@@ -63,9 +67,8 @@ pub(super) fn with_rounds(mut ops: Vec<Op>, safety: Duration, rng: &mut Rng) -> 
             kind: OpKind::Access(round),
         });
         number += 1;
-        at += rng.between(300, 1_500);
+        at += rng.between(pause_min, pause_max);
     }
-    ops
 }
 
 pub(super) fn draw(kinds: &[Kind], safety: Duration, rng: &mut Rng) -> Vec<Op> {

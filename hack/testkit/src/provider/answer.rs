@@ -132,7 +132,7 @@ pub(super) fn log_in(shared: &Mutex<Shared>, ask: &Request) -> Result<String, St
     let (redirect_uri, state) = (field("redirect_uri")?, field("state")?);
     let mut shared = shared.lock();
     shared.numbers += 1;
-    let code = format!("code-{}", shared.numbers);
+    let code = format!("code-of-a-login-{}", shared.numbers);
     let granted = Granted {
         redirect_uri: redirect_uri.clone(),
         nonce: field("nonce")?,

@@ -209,8 +209,8 @@ pub enum Effect {
     /// their file. Answer:
     /// [`RunEvent::TemplatesRendered`](crate::event::RunEvent::TemplatesRendered).
     RenderTemplates(Box<PrepareTask>),
-    /// The run is alive: keep the identities that it shows fresh until it is released, signed by the
-    /// root key that the allocation names, and tell of those that take the place of others with
+    /// The run is alive: keep the identities that it shows fresh until it is released, signed by
+    /// the root key that the allocation names, and tell of those that take the place of others with
     /// [`RunEvent::IdentitiesRenewed`](crate::event::RunEvent::IdentitiesRenewed). Repeated where
     /// the allocation names another key. No other answer.
     FollowIdentities(Box<PrepareTask>),

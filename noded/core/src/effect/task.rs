@@ -23,6 +23,8 @@ pub enum TaskHook {
     Logs,
     /// Write the payload of a dispatched job.
     DispatchPayload,
+    /// Listen on the task's socket of the Task API. A failure is an event: the task goes on.
+    Api,
     /// Wait for the identities that the task shows, and write their files.
     Identity,
     /// Fetch the artifacts that were not fetched yet; before the templates, which may read them.
@@ -39,6 +41,7 @@ impl TaskHook {
             Self::TaskDirectory => "task_dir",
             Self::Logs => "logs",
             Self::DispatchPayload => "dispatch_payload",
+            Self::Api => "api",
             Self::Identity => "Identity",
             Self::Artifacts => "artifacts",
             Self::Templates => "template",

@@ -11,6 +11,11 @@ use protocol_model::AllocId;
 
 use crate::driver::TaskRoot;
 
+/// The name of a task's socket in its secrets directory.
+pub const API_SOCKET: &str = "api.sock";
+/// The longest path of a Unix socket in bytes: `sun_path` of unix(7) without its end.
+pub const SOCKET_PATH_BYTES_MAX: usize = 107;
+
 /// The directory of an allocation on the host.
 pub fn alloc_directory(alloc_root: &str, alloc: AllocId) -> String {
     format!("{}/{alloc}", alloc_root.trim_end_matches('/'))
@@ -51,6 +56,20 @@ impl TaskPaths {
                 local: "/local".to_owned(),
                 secrets: "/secrets".to_owned(),
             },
+        }
+    }
+}
+
+impl TaskPaths {
+    /// The task's socket of the Task API.
+    ///
+    /// # Errors
+    /// The path, where it is longer than a process can connect to.
+    pub fn api_socket(&self) -> Result<String, String> {
+        let path = format!("{}/{API_SOCKET}", self.secrets);
+        match path.len() {
+            0..=SOCKET_PATH_BYTES_MAX => Ok(path),
+            _ => Err(path),
         }
     }
 }

@@ -56,6 +56,11 @@ impl<'a> TaskWorld<'a> {
             environment.insert("NOMAD_PARENT_CGROUP".to_owned(), parent);
         }
         environment.extend(directory_variables(&seen));
+        if settings.has_task_api(&task.driver)
+            && let Ok(path) = seen.api_socket()
+        {
+            environment.insert("NOMAD_UNIX_ADDR".to_owned(), format!("unix://{path}"));
+        }
         environment.extend(resource_variables(spec.alloc(), &task.name));
         let network = resources.network.as_ref();
         environment.extend(ports::variables(spec.alloc(), &task.name, network));

@@ -77,6 +77,7 @@ fn tasks_find_what_they_look_for_in_their_environment() {
             ("NOMAD_ALLOC_NAME", "web.group[0]"),
             ("NOMAD_ALLOC_INDEX", "0"),
             ("NOMAD_TASK_NAME", "main"),
+            ("NOMAD_UNIX_ADDR", "unix:///secrets/api.sock"),
             ("NOMAD_GROUP_NAME", "group"),
             ("NOMAD_JOB_ID", "web"),
             ("NOMAD_NAMESPACE", "default"),
@@ -205,8 +206,8 @@ fn names_are_found_as_written_and_as_the_environment_spells_them() {
 /// does not have; `*` = each port's label.
 const DOCUMENTED: &str = "ALLOC_DIR TASK_DIR SECRETS_DIR MEMORY_LIMIT MEMORY_MAX_LIMIT CPU_LIMIT \
     CPU_CORES ALLOC_ID SHORT_ALLOC_ID ALLOC_NAME ALLOC_INDEX TASK_NAME GROUP_NAME JOB_ID JOB_NAME \
-    JOB_PARENT_ID DC REGION NAMESPACE PARENT_CGROUP ADDR_* IP_* PORT_* HOST_ADDR_* HOST_IP_* \
-    HOST_PORT_* ALLOC_PORT_* META_owner META_OWNER META_my_key META_MY_KEY";
+    JOB_PARENT_ID DC REGION NAMESPACE PARENT_CGROUP UNIX_ADDR ADDR_* IP_* PORT_* HOST_ADDR_* \
+    HOST_IP_* HOST_PORT_* ALLOC_PORT_* META_owner META_OWNER META_my_key META_MY_KEY";
 
 #[test]
 fn every_documented_variable_is_there_and_no_other() {
@@ -272,4 +273,37 @@ fn volume_mounts_are_interpolated() {
         assert_eq!(mount.propagation_mode.as_deref(), Some("host-to-task"));
         assert_eq!(mount.read_only, None);
     });
+}
+
+#[test]
+fn a_task_is_told_its_socket_where_its_path_can_be_connected_to() {
+    let address = |driver: &str, alloc_root: &str, task_api: bool| {
+        let mut main = task("main");
+        main.driver = driver.to_owned();
+        let job = job_with_tasks("web", vec![main]);
+        let alloc = alloc_of(&job, AllocId::from_u128(7));
+        let spec = Arc::new(AllocSpec::new(alloc, Arc::new(job)).expect("the group exists"));
+        let mut settings = Settings::new(alloc_root, [0; 16]);
+        settings.task_api = task_api;
+        let ctx = RunContext {
+            settings: &settings,
+            node: &Node::new(NodeId::from_u128(9), "host-1", "dc1"),
+            spec: &spec,
+            resources: &AllocResources::default(),
+        };
+        let world = TaskWorld::new(ctx, spec.task("main").expect("the task exists"));
+        world.environment().get("NOMAD_UNIX_ADDR").cloned()
+    };
+    // The rest of a path on the host has 59 bytes: two slashes, id, `main`, `secrets`, `api.sock`.
+    let (fits, too_long) = (
+        "/".to_owned() + &"r".repeat(47),
+        "/".to_owned() + &"r".repeat(48),
+    );
+    let on_host = address("raw_exec", &fits, true).expect("it fits");
+    assert_eq!(on_host.len(), "unix://".len() + 107);
+    assert_eq!(address("raw_exec", &too_long, true), None);
+    let in_own_root = address("exec", &too_long, true);
+    assert_eq!(in_own_root.as_deref(), Some("unix:///secrets/api.sock"));
+    assert_eq!(address("exec", "/d", false), None);
+    assert_eq!(address("mock", "/d", true), None);
 }

@@ -237,6 +237,9 @@ impl TaskRunner {
         if has_payload && !self.prepared.contains(&TaskHook::DispatchPayload) {
             hooks.push(TaskHook::DispatchPayload);
         }
+        if ctx.settings.has_task_api(&task.driver) {
+            hooks.push(TaskHook::Api);
+        }
         if shown_identities(task).next().is_some() {
             hooks.push(TaskHook::Identity);
         }

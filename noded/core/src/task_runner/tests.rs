@@ -422,7 +422,8 @@ fn hooks_that_are_done_once_are_not_done_again() {
         Some(vec![
             TaskHook::Validate,
             TaskHook::TaskDirectory,
-            TaskHook::Logs
+            TaskHook::Logs,
+            TaskHook::Api
         ])
     );
     let mut other = Outbox::default();
@@ -438,7 +439,7 @@ fn hooks_that_are_done_once_are_not_done_again() {
     runner.on_timeout(fixture.ctx(), &mut other, at(60_000));
     assert_eq!(
         hooks_of_start(&mut runner),
-        Some(vec![TaskHook::Validate, TaskHook::Logs])
+        Some(vec![TaskHook::Validate, TaskHook::Logs, TaskHook::Api])
     );
 }
 

@@ -69,8 +69,8 @@ impl AllocRoot {
         put(&directory, &name, path, content, attributes)
     }
 
-    /// As [`Self::write_file`], where a task may have been before: a link, FIFO, device or directory
-    /// at the path is left as it is.
+    /// As [`Self::write_file`], where a task may have been before: a link, FIFO, device or
+    /// directory at the path is left as it is.
     ///
     /// # Errors
     /// As [`Self::write_file`], and where something other than a regular file is there.

@@ -233,6 +233,20 @@ impl AllocRoot {
             .map_err(failed("opening", &self.path_of(alloc)))
     }
 
+    /// The secrets directory of a task.
+    ///
+    /// # Errors
+    /// Where it is not there.
+    pub fn secrets_of(&self, alloc: AllocId, task: &str) -> Result<OwnedFd, AllocDirError> {
+        let own = self.directory_of(alloc)?;
+        let path = self.path_of(alloc).join(task);
+        let flags = DIRECTORY | OFlags::NOFOLLOW;
+        let directory =
+            fs::openat(&own, task, flags, Mode::empty()).map_err(failed("opening", &path))?;
+        fs::openat(&directory, "secrets", flags, Mode::empty())
+            .map_err(failed("opening", &path.join("secrets")))
+    }
+
     /// The tasks that have a directory in an allocation; none where it has none itself.
     pub fn tasks_of(&self, alloc: AllocId) -> Vec<String> {
         let Ok(directory) = self.directory_of(alloc) else {

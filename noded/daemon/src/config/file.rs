@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::artifact::ArtifactBlock;
 use super::bridge::NetworkBlock;
+use super::task_api::TaskApiBlock;
 
 /// `noded --config FILE`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -92,6 +93,8 @@ pub struct ConfigFile {
     pub gc_disk_usage_threshold: Option<u8>,
     /// Percent of the inodes; 70 unless given.
     pub gc_inode_usage_threshold: Option<u8>,
+    /// `task_api { peers = "cgroup" }`: the sockets on which tasks reach the API.
+    pub task_api: TaskApiBlock,
     /// `trace`, `debug`, `info`, `warn`, `error`, or several as `info,quinn=warn`; `info` unless
     /// given.
     pub log_level: Option<String>,

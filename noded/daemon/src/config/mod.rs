@@ -7,6 +7,7 @@ mod file;
 mod networks;
 mod ranges;
 mod reload;
+mod task_api;
 mod upkeep;
 mod values;
 
@@ -29,6 +30,7 @@ pub use networks::HostNetworkFilter;
 use networks::host_networks;
 pub use ranges::Ranges;
 pub use reload::{LiveConfig, Reload, reload};
+pub use task_api::{Peers, TaskApiBlock, TaskApiSettings};
 pub use upkeep::{DiskWatch, Upkeep};
 use values::{
     absolute, cgroup_base, chroot_paths, dynamic_ports, host_name, host_volumes, join_token,
@@ -108,6 +110,8 @@ pub struct Config {
     pub task_cpu_hard_limit: Switch,
     /// The longest kill timeout that a job may ask for.
     pub kill_timeout_max: Duration,
+    /// The sockets on which tasks reach the API.
+    pub task_api: TaskApiSettings,
     /// When noded looks after itself.
     pub upkeep: Upkeep,
     /// A filter in the words of `tracing`: `info`, `noded_daemon=debug`.
@@ -227,6 +231,7 @@ impl Config {
             )?,
             jail_binary: own_program("jail_binary", file.jail_binary.clone(), "noded-jail")?,
             keeper_starter: Starter::Client,
+            task_api: TaskApiSettings::from_block(&file.task_api)?,
             upkeep: Upkeep::from_file(&file)?,
             artifact: ArtifactSettings::from_file(&file.artifact)?,
             host_volumes: host_volumes(file.host_volume)?,

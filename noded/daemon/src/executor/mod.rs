@@ -7,6 +7,7 @@
 //! The loop runs at most one effect of a lane at a time, in the core's order; effects of different
 //! tasks and allocations run side by side.
 
+mod api_socket;
 mod artifacts;
 mod beside;
 mod change_script;
@@ -49,7 +50,9 @@ use crate::jail::Jail;
 use crate::keeper_link::{CallError, KeeperHandle};
 use crate::networks::Networks;
 use crate::os_signal;
+use crate::task_api::TaskApi;
 use crate::template_watch::TemplateWatch;
+use crate::variables::Variables;
 
 pub(crate) use beside::{Beside, BesideError, Stdio, exit_code};
 pub use sandbox::{KeptSandbox, SandboxStore};
@@ -77,10 +80,14 @@ pub struct Executor {
     own: BTreeMap<&'static str, Box<dyn OwnRuns>>,
     pub(crate) networks: Networks,
     pub(crate) jail: Jail,
+    /// The sockets of tasks.
+    pub(crate) task_api: TaskApi,
     /// The identities of tasks.
     pub(crate) identities: Arc<IdentityService>,
     /// The files that templates read.
     pub(crate) watch: TemplateWatch,
+    /// The variables that templates read.
+    pub(crate) variables: Arc<Variables>,
     inputs: mpsc::Sender<Input>,
     blocking: Semaphore,
 }
@@ -100,6 +107,8 @@ pub struct HostParts {
     pub networks: Networks,
     /// The children that handle foreign bytes.
     pub jail: Jail,
+    /// The sockets of tasks.
+    pub task_api: TaskApi,
     /// The identities of tasks.
     pub identities: Arc<IdentityService>,
 }
@@ -114,12 +123,18 @@ impl Executor {
             sandboxes,
             networks,
             jail,
+            task_api,
             identities,
         } = parts;
         Self {
             paths: RuntimePaths::new(&config.now().run_dir),
             networks,
             jail,
+            task_api,
+            variables: Arc::new(Variables::new(
+                Arc::clone(identities.queries()),
+                inputs.clone(),
+            )),
             identities,
             config,
             allocs,
@@ -159,12 +174,16 @@ impl Executor {
             }
             Effect::RetireAlloc { alloc } => {
                 self.watch.forget(alloc);
+                self.task_api.close(alloc);
+                self.variables.forget(alloc);
                 self.identities.forget(alloc).await;
                 self.retire(alloc).await;
                 Vec::new()
             }
             Effect::DestroyAlloc { alloc } => {
                 self.watch.forget(alloc);
+                self.task_api.close(alloc);
+                self.variables.forget(alloc);
                 self.identities.forget(alloc).await;
                 self.destroy(alloc).await;
                 let event = AllocEvent::Destroyed;
@@ -207,6 +226,7 @@ impl Executor {
             }
             Effect::ReleaseRun { run } => {
                 self.watch.pause(&run);
+                self.variables.pause(&run);
                 self.identities.pause(&run);
                 self.release(run).await;
                 Vec::new()

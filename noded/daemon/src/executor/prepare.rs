@@ -161,7 +161,8 @@ impl Executor {
                 TaskHook::Validate
                 | TaskHook::TaskDirectory
                 | TaskHook::Logs
-                | TaskHook::DispatchPayload => Ok(()),
+                | TaskHook::DispatchPayload
+                | TaskHook::Api => Ok(()),
             };
             done.map_err(|failed| (*hook, failed))?;
         }
@@ -190,6 +191,10 @@ impl Executor {
                 TaskHook::TaskDirectory => self.task_directory(prepare, task),
                 TaskHook::Logs => self.logs(prepare, task),
                 TaskHook::DispatchPayload => self.dispatch_payload(prepare),
+                TaskHook::Api => {
+                    self.api_socket(prepare, task);
+                    Ok(())
+                }
                 // They wait.
                 TaskHook::Identity | TaskHook::Artifacts | TaskHook::Templates => Ok(()),
             };

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Executor;
 use super::prepare::Failed;
-use super::templates::{TaskTemplate, TemplateWork, Text};
+use super::templates::{TaskTemplate, TemplateWork, TemplatesDone, Text};
 use crate::input::Input;
 use crate::template;
 
@@ -36,6 +36,42 @@ impl Executor {
         prepare: &Arc<PrepareTask>,
         cancel: &CancellationToken,
     ) -> Result<BTreeMap<String, String>, Failed> {
+        let told = tokio::time::sleep(MISSING_AFTER);
+        tokio::pin!(told);
+        let mut is_told = false;
+        let mut news = self.variables.news(&prepare.run);
+        loop {
+            news.borrow_and_update();
+            let done = self.render_once(prepare, cancel).await?;
+            if done.missing.is_empty() {
+                return Ok(done.environment);
+            }
+            loop {
+                tokio::select! {
+                    () = cancel.cancelled() => return Err(Failed::cancelled()),
+                    () = &mut told, if !is_told => {
+                        is_told = true;
+                        self.say(&prepare.run, missing_text(&done.missing)).await;
+                    }
+                    // A stop drops the task's variables: the cancel is on its way.
+                    changed = news.changed() => match changed {
+                        Ok(()) => break,
+                        Err(_) => {
+                            cancel.cancelled().await;
+                            return Err(Failed::cancelled());
+                        }
+                    },
+                }
+            }
+        }
+    }
+
+    /// Renders the templates of an attempt as far as their data is there.
+    async fn render_once(
+        self: &Arc<Self>,
+        prepare: &Arc<PrepareTask>,
+        cancel: &CancellationToken,
+    ) -> Result<TemplatesDone, Failed> {
         let (own, of_work) = (Arc::clone(prepare), cancel.clone());
         let done = self
             .blocking(move |executor| {
@@ -48,24 +84,10 @@ impl Executor {
                 })
             })
             .await;
-        if cancel.is_cancelled() {
-            return Err(Failed::cancelled());
+        match cancel.is_cancelled() {
+            true => Err(Failed::cancelled()),
+            false => done,
         }
-        let done = done?;
-        if done.missing.is_empty() {
-            return Ok(done.environment);
-        }
-        // No cluster of this release has such data: nothing but a stop ends the wait.
-        let told = async {
-            tokio::time::sleep(MISSING_AFTER).await;
-            self.say(&prepare.run, missing_text(&done.missing)).await;
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            () = cancel.cancelled() => {}
-            () = told => {}
-        }
-        Err(Failed::cancelled())
     }
 
     /// Follows the templates of a run from now on. Templates that an earlier noded rendered are
@@ -83,6 +105,7 @@ impl Executor {
             .render_again(prepare, Writing::No, is_unknown, cancel)
             .await;
         self.watch.follow(&run);
+        self.variables.follow(&run);
         if !offsets.is_empty() {
             let event = RunEvent::TemplatesChanged { offsets };
             events.push(Event::Run { run, event });

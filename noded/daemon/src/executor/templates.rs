@@ -19,6 +19,7 @@ use crate::alloc_dir::FileAttributes;
 use crate::clock;
 use crate::template::{self, PASSES_MAX, TEMPLATE_BYTES_MAX};
 use crate::template_watch::{FileMark, Sources};
+use crate::variables::Source;
 
 /// The time of one rendering. Its processor time has a lower limit, so this means that the host is
 /// busy.
@@ -269,8 +270,9 @@ impl Executor {
                     _ => None,
                 })
                 .collect();
-            // The rest of what is missing may depend on the files.
-            if files.is_empty() {
+            let has_learned = self.learn_variables(work, one, &missing, &mut render.known);
+            // The rest of what is missing may depend on the files and variables.
+            if files.is_empty() && !has_learned {
                 return Ok(Text::Missing(missing));
             }
             for path in files {
@@ -290,6 +292,42 @@ impl Executor {
         Err(Failed::hopeless(format!(
             "it names new files in each of {PASSES_MAX} renderings"
         )))
+    }
+
+    /// Takes in the variables that are missing and that a server has answered. Returns whether there
+    /// was one: an answer that is known already, and still missing, is awaited.
+    fn learn_variables(
+        &self,
+        work: &TemplateWork<'_>,
+        one: TaskTemplate<'_>,
+        missing: &BTreeSet<Dependency>,
+        known: &mut Known,
+    ) -> bool {
+        let (run, offset) = (&work.prepare.run, one.prepared.offset);
+        let mut has_learned = false;
+        for source in missing.iter().filter_map(Source::of) {
+            let is_known = match &source {
+                Source::Variable(id) => known.variables.contains_key(id),
+                Source::List(id) => known.variable_lists.contains_key(id),
+            };
+            if is_known || work.cancel.is_cancelled() {
+                continue;
+            }
+            let answer = self.variables.answer(run, offset, &source);
+            let Some(answer) = tokio::runtime::Handle::current().block_on(answer) else {
+                continue;
+            };
+            has_learned = true;
+            match source {
+                Source::Variable(id) => {
+                    known.variables.insert(id, answer.into_iter().next());
+                }
+                Source::List(id) => {
+                    known.variable_lists.insert(id, answer);
+                }
+            }
+        }
+        has_learned
     }
 
     /// A file beneath something that is mounted over it is written, and never seen by the task:

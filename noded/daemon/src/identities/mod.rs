@@ -130,6 +130,11 @@ impl IdentityService {
         }
     }
 
+    /// The questions that it asks with.
+    pub(crate) fn queries(&self) -> &Arc<Queries> {
+        &self.queries
+    }
+
     /// Tokens of allocations that the node does not have any more go. Blocks on the disk.
     pub fn retain(&self, is_known: impl Fn(AllocId) -> bool) {
         let gone = self.kept.iter().flat_map(KeptFiles::allocs);

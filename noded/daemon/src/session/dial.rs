@@ -47,8 +47,8 @@ impl Target {
 
 /// Why an attempt came to nothing.
 #[derive(Debug)]
-pub(super) struct Broken {
-    pub(super) reason: String,
+pub(crate) struct Broken {
+    pub(crate) reason: String,
     pub(super) ending: Ending,
 }
 
@@ -72,7 +72,7 @@ impl Broken {
 }
 
 /// A connection to the first address of `address` that answers.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     context: &SessionContext,
     address: &str,
     target: Target,

@@ -8,6 +8,7 @@
 //!                  nothing, while it stands by for another one
 //!   connection 2   Bulk         AttachBulk; then the server opens NodeCall streams
 //!                  only after the server's CallsWanted on the session's stream (protocol 2)
+//!   connection 3   TaskApi      AttachBulk; then requests of tasks (protocol 3; `task_api`)
 //! ```
 //!
 //! A failure of connection 1 or of a stream on it ends the attempt as a whole, and the core decides
@@ -41,8 +42,9 @@ use protocol_wire::report::AllocReport;
 use protocol_wire::v1;
 use tokio::sync::mpsc;
 
+use self::dial::Broken;
 pub use self::dial::Target;
-use self::dial::{Broken, connect};
+pub(crate) use self::dial::connect;
 use crate::identity::NodeIdentity;
 use crate::input::Input;
 use crate::queries::{LiveSession, Queries, SessionGuard};
@@ -73,6 +75,8 @@ pub enum Purpose {
     Standby,
     /// Calls of the server, beside a session.
     Calls,
+    /// Requests of tasks to the server, beside a session.
+    Tasks,
 }
 
 /// What a session needs of the process around it: noded, or one that simulates many nodes.

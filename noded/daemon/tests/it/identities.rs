@@ -107,3 +107,39 @@ async fn planted_link_at_the_file_of_an_identity_is_refused_and_named() {
     );
     assert_eq!(std::fs::read_to_string(&target).unwrap(), "as it was");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn template_waits_for_its_variable_and_signals_the_task_when_it_changes() {
+    if !can_run() {
+        return;
+    }
+    let scene = Scene::new();
+    let text = "{{ with nomadVar \"nomad/jobs/reader\" }}{{ .word }}{{ end }}\
+                {{ range nomadVarList \"nomad/jobs\" }} {{ .Path }}{{ end }}\
+                {{ if nomadVarExists \"absent\" }} absent{{ end }}\n";
+    let more = json!({"Templates": [{
+        "EmbeddedTmpl": text, "DestPath": "local/words", "ChangeMode": "signal",
+        "ChangeSignal": "SIGHUP", "Splay": 0, "Wait": {"Min": 1_000_000, "Max": 2_000_000},
+    }]});
+    let script = "trap 'cat $NOMAD_TASK_DIR/words' HUP; cat $NOMAD_TASK_DIR/words; \
+         while :; do sleep 0.05; done";
+    let job = job("reader", "raw_exec", &sh(script), more);
+    let alloc = alloc(&job, 202);
+    let id = alloc.id;
+    scene.server.want(alloc, &job);
+    scene
+        .server
+        .until("the event of the wait", |known| {
+            report(known, id).is_some_and(|report| {
+                let mut events = report.task_states["main"].events.iter();
+                events.any(|event| event.display_message.contains("nomad.var.block"))
+            })
+        })
+        .await;
+    scene.server.put("nomad/jobs/reader", &[("word", "first")]);
+    let first = "first nomad/jobs/reader\n";
+    output(&scene, id, |text| text == first).await;
+    scene.server.put("nomad/jobs/reader", &[("word", "second")]);
+    let both = format!("{first}second nomad/jobs/reader\n");
+    output(&scene, id, |text| text == both).await;
+}

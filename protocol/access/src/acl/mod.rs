@@ -6,9 +6,11 @@
 //! ```
 
 mod glob;
+mod own_paths;
 mod table;
 
 use self::glob::matches;
+pub use self::own_paths::OwnPaths;
 use self::table::{RuleTable, Rules};
 use crate::capability::{
     Capability, CapabilitySet, HostVolumeCapability, Level, LevelRule, NamespaceCapability,
@@ -36,6 +38,8 @@ pub struct Acl {
     operator: CapabilitySet<OperatorCapability>,
     plugin: CapabilitySet<PluginCapability>,
     sentinel: CapabilitySet<SentinelCapability>,
+    /// Of a workload.
+    own: Option<OwnPaths>,
 }
 
 impl Acl {
@@ -60,6 +64,14 @@ impl Acl {
             united.add(policy);
         }
         united.compiled()
+    }
+
+    /// These rights, and those that a workload has on its own variables.
+    pub fn of_workload(&self, own: OwnPaths) -> Self {
+        Self {
+            own: Some(own),
+            ..self.clone()
+        }
     }
 
     pub fn is_management(&self) -> bool {
@@ -90,7 +102,8 @@ impl Acl {
         self.is_management || rules.any(|(_, rights)| rights.contains(capability))
     }
 
-    /// A right on a variable. A `deny` of the namespace has no effect here.
+    /// A right on a variable: the rule of exactly this path, else a workload's own paths, else the
+    /// nearest glob. A `deny` of the namespace has no effect here.
     pub fn variable(&self, namespace: &str, path: &str, capability: VariableCapability) -> bool {
         if self.is_management {
             return true;
@@ -99,8 +112,13 @@ impl Acl {
         if namespace.contains('\0') || path.contains('\0') {
             return false;
         }
-        let rights = self.variables.rights(&variable_name(namespace, path));
-        rights.contains(capability)
+        let name = variable_name(namespace, path);
+        if let Some(rights) = self.variables.exact(&name) {
+            return rights.contains(capability);
+        }
+        let own = self.own.as_ref();
+        own.is_some_and(|own| own.allow(namespace, path, capability))
+            || self.variables.rights(&name).contains(capability)
     }
 
     /// Whether any rule gives a right on variables of a namespace; of `*`, on any variable.
@@ -110,13 +128,16 @@ impl Acl {
             let concerns = namespace == ALL_NAMESPACES || matches(pattern, namespace);
             concerns && gives_any(rights)
         };
-        self.is_management || self.variables.iter().any(gives)
+        let own = self.own.as_ref();
+        let own = own.is_some_and(|own| [ALL_NAMESPACES, own.namespace()].contains(&namespace));
+        self.is_management || own || self.variables.iter().any(gives)
     }
 
     /// Whether any rule gives the right on a variable, be it one that does not exist.
     pub fn in_some_variable(&self, capability: VariableCapability) -> bool {
         let mut rules = self.variables.iter();
-        self.is_management || rules.any(|(_, rights)| rights.contains(capability))
+        let own = self.own.is_some() && OwnPaths::gives(capability);
+        self.is_management || own || rules.any(|(_, rights)| rights.contains(capability))
     }
 
     /// A right on a node pool.

@@ -81,13 +81,18 @@ impl<C: Capability> RuleTable<C> {
         }
     }
 
+    /// The rights of the rule with exactly this name.
+    pub(super) fn exact(&self, name: &str) -> Option<CapabilitySet<C>> {
+        let at = self
+            .exact
+            .binary_search_by(|(exact, _)| (**exact).cmp(name));
+        at.ok().map(|at| self.exact[at].1)
+    }
+
     /// The rights that the rules give for `name`; without a rule that matches there are none.
     pub(super) fn rights(&self, name: &str) -> CapabilitySet<C> {
-        if let Ok(at) = self
-            .exact
-            .binary_search_by(|(exact, _)| (**exact).cmp(name))
-        {
-            return self.exact[at].1;
+        if let Some(rights) = self.exact(name) {
+            return rights;
         }
         let prefix = self.longest_prefix(name);
         let better = |glob: &&Glob<C>| prefix.is_none_or(|found| glob.rank() > found.rank());

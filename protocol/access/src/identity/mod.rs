@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   allocation, job, identity block --claims_of--> IdentityClaims --SigningInput--> token
-//!   token, public halves --verify--> IdentityClaims --check--> audience and times hold
+//!   token, public halves --verify--> VerifiedIdentity --check--> audience and times hold
 //! ```
 //!
 //! A token without a ttl is a pure function of allocation, task, identity and key: two servers sign
@@ -14,7 +14,7 @@ mod verify;
 
 pub use claims::{ClaimsError, IdentityClaims};
 pub use issue::{IdentitySubject, claims_of, kid_of, signing_algorithm};
-pub use verify::{PublicKeyPair, TokenError, verify};
+pub use verify::{PublicKeyPair, TokenError, VerifiedIdentity, verify};
 
 /// The audience of the API. Tokens without it open nothing there.
 pub const OWN_AUDIENCE: &str = "nomadproject.io";

@@ -14,6 +14,15 @@ pub struct PublicKeyPair<'a> {
     pub rsa: &'a [u8],
 }
 
+/// The claims of a workload token, and the root key that signed it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VerifiedIdentity {
+    /// The id of the root key.
+    pub root_key: Uuid,
+    /// The claims.
+    pub claims: IdentityClaims,
+}
+
 /// Why a workload token is not one of this cluster.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TokenError {
@@ -37,23 +46,23 @@ pub enum TokenError {
 pub fn verify<'k>(
     token: &str,
     find: impl FnOnce(Uuid) -> Option<PublicKeyPair<'k>>,
-) -> Result<IdentityClaims, TokenError> {
+) -> Result<VerifiedIdentity, TokenError> {
     let parsed = UnverifiedJwt::parse(token)?;
     let kid = parsed.kid().ok_or(TokenError::UnknownKey)?.to_owned();
     let (id, algorithm) = match kid.strip_suffix(RSA_KID_SUFFIX) {
         Some(id) => (id, SigningAlgorithm::Rs256),
         None => (kid.as_str(), SigningAlgorithm::EdDsa),
     };
-    let pair = root_key_id(id)
-        .and_then(find)
-        .ok_or(TokenError::UnknownKey)?;
+    let root_key = root_key_id(id).ok_or(TokenError::UnknownKey)?;
+    let pair = find(root_key).ok_or(TokenError::UnknownKey)?;
     let key = match algorithm {
         SigningAlgorithm::EdDsa => VerifyingKey::named_ed25519(kid, pair.ed25519),
         _ => Some(VerifyingKey::named_rsa(kid, pair.rsa)),
     };
     let key = key.ok_or(TokenError::UnknownKey)?;
     let members = parsed.signed_by(&[key], &[algorithm])?;
-    Ok(IdentityClaims::read(&members)?)
+    let claims = IdentityClaims::read(&members)?;
+    Ok(VerifiedIdentity { root_key, claims })
 }
 
 /// An id in the one form that we write: another form of the same id is another name.

@@ -17,7 +17,7 @@ const VERSION: u8 = 1;
 const BYTES_MAX: usize = 8 * 1024;
 
 /// A login that was begun.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PendingLogin {
     /// The name of the auth method.
     pub method: String,
@@ -31,6 +31,18 @@ pub struct PendingLogin {
     pub verifier: Option<String>,
     /// When the login can no longer be completed.
     pub expires: UnixNanos,
+}
+
+/// Shows no verifier.
+impl std::fmt::Debug for PendingLogin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PendingLogin")
+            .field("method", &self.method)
+            .field("modify_index", &self.modify_index)
+            .field("redirect_uri", &self.redirect_uri)
+            .field("expires", &self.expires)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Why a state completes no login.

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 const OPENID: &str = "openid";
 
 /// The address that a user opens.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct AuthUrl<'a> {
     /// `authorization_endpoint` of the provider.
     pub endpoint: &'a str,
@@ -26,6 +26,17 @@ pub struct AuthUrl<'a> {
     pub nonce: &'a str,
     /// The verifier of PKCE; its digest is sent.
     pub verifier: Option<&'a str>,
+}
+
+/// Shows neither nonce nor verifier.
+impl std::fmt::Debug for AuthUrl<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AuthUrl")
+            .field("endpoint", &self.endpoint)
+            .field("client_id", &self.client_id)
+            .field("redirect_uri", &self.redirect_uri)
+            .finish_non_exhaustive()
+    }
 }
 
 impl AuthUrl<'_> {
@@ -58,7 +69,7 @@ impl AuthUrl<'_> {
 }
 
 /// The exchange of a code for an id token.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct CodeExchange<'a> {
     /// The provider's code.
     pub code: &'a str,
@@ -70,6 +81,16 @@ pub struct CodeExchange<'a> {
     pub client_id: &'a str,
     /// `OIDCClientSecret`; empty for a public client.
     pub client_secret: &'a str,
+}
+
+/// Shows neither code, verifier nor secret.
+impl std::fmt::Debug for CodeExchange<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CodeExchange")
+            .field("client_id", &self.client_id)
+            .field("redirect_uri", &self.redirect_uri)
+            .finish_non_exhaustive()
+    }
 }
 
 impl CodeExchange<'_> {

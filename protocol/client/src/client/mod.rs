@@ -1,6 +1,7 @@
 //! The client: an address, credentials, one kept connection. How requests are sent: `sending`.
 
 mod sending;
+mod token;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,7 @@ use crate::patience::{self, PATIENCE};
 use crate::query::{self, Query};
 use crate::tls::TlsFiles;
 use sending::{accepted, refusal};
+use token::Token;
 
 /// A client of one server. Cheap to clone; clones share the kept connection.
 #[derive(Clone, Debug)]
@@ -33,7 +35,7 @@ pub struct Client {
     address: Address,
     tls: Option<Arc<rustls::ClientConfig>>,
     server_name: Option<String>,
-    token: Option<String>,
+    token: Option<Token>,
     namespace: Option<String>,
     region: Option<String>,
     patience: Duration,
@@ -72,7 +74,7 @@ impl Client {
     /// The same client, sending `token` with every call.
     #[must_use]
     pub fn with_token(mut self, token: Option<String>) -> Self {
-        self.token = token.filter(|token| !token.is_empty());
+        self.token = Token::of(token);
         self
     }
 
@@ -255,9 +257,9 @@ impl Client {
             .into_client_request()
             .map_err(|error| broken(error.into()))?;
         if let Some(token) = &self.token {
-            let value = token.parse().map_err(|error| ClientError::Build {
+            let value = HeaderValue::try_from(token).map_err(|error| ClientError::Build {
                 path: path.to_owned(),
-                source: Box::<dyn std::error::Error + Send + Sync>::from(error),
+                source: Box::new(error),
             })?;
             request.headers_mut().insert("x-nomad-token", value);
         }

@@ -3,7 +3,6 @@
 use crate::artifact::Artifact;
 use crate::canonical::defaults;
 use crate::group::TaskGroup;
-use crate::identity::WorkloadIdentity;
 use crate::job::{Job, JobType};
 use crate::network::{NetworkMode, NetworkResource, Port};
 use crate::policy::{HealthCheck, UpdateStrategy};
@@ -94,17 +93,6 @@ pub(super) fn unknown_driver(task: &Task) -> Option<&str> {
     (!KNOWN_DRIVERS.contains(&task.driver.as_str())).then_some(task.driver.as_str())
 }
 
-/// Every canonical task has the default identity; only one that says something else is news.
-pub(super) fn has_own_identity(task: &Task) -> bool {
-    let default = WorkloadIdentity {
-        name: defaults::IDENTITY_NAME.to_owned(),
-        audience: vec![defaults::IDENTITY_AUDIENCE.to_owned()],
-        ..WorkloadIdentity::default()
-    };
-    let differs = |identity: &WorkloadIdentity| *identity != default;
-    !task.identities.is_empty() || task.identity.as_ref().is_some_and(differs)
-}
-
 /// The scheduler fills these in; a job that names them wants a say.
 pub(super) fn fixes_address(group: &TaskGroup) -> bool {
     group.networks.iter().any(|network| {
@@ -157,14 +145,7 @@ pub(super) fn calls_any(task: &Task, functions: &[&str]) -> bool {
 }
 
 /// Functions that ask the cluster for data.
-pub(super) const CLUSTER_FUNCTIONS: &[&str] = &[
-    "nomadService",
-    "nomadServices",
-    "nomadVar",
-    "nomadVarExists",
-    "nomadVarList",
-    "nomadVarListSafe",
-];
+pub(super) const CLUSTER_FUNCTIONS: &[&str] = &["nomadService", "nomadServices"];
 
 /// Functions that ask something beside the cluster, or that nodes refuse.
 pub(super) const FOREIGN_FUNCTIONS: &[&str] = &[

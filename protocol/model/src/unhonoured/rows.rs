@@ -155,7 +155,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "template nomad functions",
         OfTask(|task| calls_any(task, CLUSTER_FUNCTIONS)),
-        "this release has no variables and no services: the task waits, with an event of kind \
+        "this release has no services: the task waits, with an event of kind \
          Template, until it is stopped",
     ),
     row(
@@ -167,11 +167,6 @@ pub(super) const ROWS: &[Row] = &[
         "consul",
         OfTask(|task| task.consul.is_some()),
         "this release does not speak to Consul",
-    ),
-    row(
-        "identity",
-        OfTask(has_own_identity),
-        "this release signs no identities",
     ),
     row(
         "volume_mount",

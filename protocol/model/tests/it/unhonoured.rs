@@ -121,19 +121,13 @@ fn every_block_without_effect_is_named_with_its_place() {
         (
             json!({}),
             json!({}),
-            json!({"Identity": {"Env": true}}),
-            format!("{task}identity"),
-        ),
-        (
-            json!({}),
-            json!({}),
             json!({"Templates": [{"EmbeddedTmpl": "{{ key \"a\" }}"}]}),
             format!("{task}template functions"),
         ),
         (
             json!({}),
             json!({}),
-            json!({"Templates": [{"EmbeddedTmpl": "{{ with nomadVar \"a\" }}{{ end }}"}]}),
+            json!({"Templates": [{"EmbeddedTmpl": "{{ range nomadService \"a\" }}{{ end }}"}]}),
             format!("{task}template nomad functions"),
         ),
     ];
@@ -215,7 +209,7 @@ fn a_template_is_warned_of_for_functions_of_the_cluster_alone() {
         assert!(!is_warned(text), "{text}");
     }
     for text in [
-        "{{- with nomadVar \"a\" }}{{ end }}",
+        "{{- range nomadService \"a\" }}{{ end }}",
         "{{ if eq (key `a`) \"b\" }}{{ end }}",
         "{{ range nomadServices }}{{ end }}",
     ] {

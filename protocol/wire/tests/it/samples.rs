@@ -452,10 +452,20 @@ fn request_samples() -> Vec<Sample> {
     ]
 }
 
-/// A caller with every kind of requirement.
+/// A caller that needs a right on a host volume.
+fn mounter() -> v1::Asker {
+    asker_of(vec![v1::requirement::Right::HostVolume(
+        v1::HostVolumeRight {
+            volume: "data".to_owned(),
+            any: vec![1, 2],
+        },
+    )])
+}
+
+/// A caller with every kind of requirement of the first release that sends them.
 fn asker() -> v1::Asker {
     use v1::requirement::Right;
-    let rights = [
+    asker_of(vec![
         Right::Management(v1::Unit {}),
         Right::Namespace(v1::NamespaceRight {
             namespace: "default".to_owned(),
@@ -471,13 +481,35 @@ fn asker() -> v1::Asker {
         Right::Agent(2),
         Right::Operator(1),
         Right::OperatorLevel(2),
-    ];
+    ])
+}
+
+fn asker_of(rights: Vec<v1::requirement::Right>) -> v1::Asker {
+    let rights = rights.into_iter();
     let requirements = rights.map(|right| v1::Requirement { right: Some(right) });
     let caller = v1::Caller {
         kind: v1::caller::Kind::Token.into(),
         accessor_id: "11111111-2222-3333-4444-555555555555".to_owned(),
         address: "10.0.0.9".to_owned(),
-        requirements: requirements.to_vec(),
+        requirements: requirements.collect(),
+        workload: None,
+    };
+    v1::Asker {
+        origin: Some(v1::asker::Origin::Caller(caller)),
+    }
+}
+
+/// A task with a signed token.
+fn workload() -> v1::Asker {
+    let caller = v1::Caller {
+        kind: v1::caller::Kind::Workload.into(),
+        workload: Some(v1::WorkloadCaller {
+            alloc_id: id(0xa1),
+            task: "api".to_owned(),
+            root_key: id(0xb2),
+            expires_at: 1_700_000_060,
+        }),
+        ..v1::Caller::default()
     };
     v1::Asker {
         origin: Some(v1::asker::Origin::Caller(caller)),
@@ -505,6 +537,20 @@ fn server_samples() -> Vec<Sample> {
             ..sample(v1::ProposeRequest {
                 command: body.clone(),
                 asker: Some(asker()),
+            })
+        },
+        Sample {
+            variant: "host_volume",
+            ..sample(v1::ProposeRequest {
+                command: body.clone(),
+                asker: Some(mounter()),
+            })
+        },
+        Sample {
+            variant: "workload",
+            ..sample(v1::ProposeRequest {
+                command: body.clone(),
+                asker: Some(workload()),
             })
         },
         sample(v1::ProposeReply {
@@ -609,7 +655,7 @@ fn member_samples() -> Vec<Sample> {
         sample(v1::AboutReply {
             build: "0.1.0".to_owned(),
             command_level: 1,
-            datacenter: String::new(),
+            ..v1::AboutReply::default()
         }),
         Sample {
             variant: "datacenter",
@@ -617,6 +663,17 @@ fn member_samples() -> Vec<Sample> {
                 build: "0.1.0".to_owned(),
                 command_level: 1,
                 datacenter: "dc1".to_owned(),
+                ..v1::AboutReply::default()
+            })
+        },
+        Sample {
+            variant: "acl",
+            ..sample(v1::AboutReply {
+                build: "0.1.0".to_owned(),
+                command_level: 3,
+                datacenter: "dc1".to_owned(),
+                acl_enabled: Some(false),
+                time_ns: Some(1_764_000_000_000_000_000),
             })
         },
     ]
@@ -628,7 +685,21 @@ fn kek_samples() -> Vec<Sample> {
         sample(v1::KekRequest {
             server_id: 1,
             kek_id: vec![9; 8].into(),
+            proof: Bytes::new(),
         }),
+        Sample {
+            variant: "proof",
+            ..sample(v1::KekRequest {
+                server_id: 1,
+                kek_id: vec![9; 8].into(),
+                proof: vec![5; 16].into(),
+            })
+        },
+        sample(v1::KekProofRequest {
+            server_id: 2,
+            proof: vec![5; 16].into(),
+        }),
+        sample(v1::KekProofReply { sent: true }),
         sample(v1::KekReply {
             keks: vec![kek(), kek()],
             refused: "server 7 is not a member".to_owned(),
@@ -637,6 +708,7 @@ fn kek_samples() -> Vec<Sample> {
             server_id: 1,
             term: 3,
             kek: kek(),
+            proof: Bytes::new(),
         }),
         sample(v1::LockRenewRequest {
             namespace: "default".to_owned(),
@@ -646,6 +718,15 @@ fn kek_samples() -> Vec<Sample> {
         sample(v1::LockRenewReply {
             kind: v1::lock_renew_reply::Kind::AnotherLock.into(),
         }),
+        Sample {
+            variant: "proof",
+            ..sample(v1::KekStore {
+                server_id: 1,
+                term: 3,
+                kek: kek(),
+                proof: vec![5; 16].into(),
+            })
+        },
     ]
 }
 

@@ -58,7 +58,7 @@ fn a_keyring_block_has_the_label_of_a_known_provider() -> Result<(), String> {
         ),
         (
             "keyring \"awskms\" {}",
-            "unknown field `awskms`, expected `file`",
+            "unknown field `awskms`, expected one of `file`, `credential`, `environment`",
         ),
         ("acl \"file\" {}", "acl: the block has no label"),
     ] {

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use controlplane_keyring::{
     KeyringError, Purpose, fresh_nonce, sealed_from_bytes, sealed_to_bytes,
 };
-use controlplane_state::command::AclTokens;
+use controlplane_state::command::{AclTokens, IDENTITY_LEVEL};
 use controlplane_state::{AclAuthMethod, AclToken, AclTokenKind, Snapshot};
 use protocol_access::jwt::UnverifiedJwt;
 use protocol_access::method::MethodSecrets;
@@ -151,8 +151,7 @@ async fn issue(ask: &Ask, method: &UsableMethod, made: Result<Issued, LoginError
         create_index: 0,
         modify_index: 0,
     };
-    let tokens = vec![token];
-    let applied = apply(ask, AclTokens::Create { tokens }.into()).await?;
+    let applied = apply(ask, command(ask, method, token).into()).await?;
     let found = applied.snapshot.acl_token(&accessor_id);
     let found = found.ok_or_else(|| removed_meanwhile("token"))?;
     tracing::info!(
@@ -167,6 +166,21 @@ async fn issue(ask: &Ask, method: &UsableMethod, made: Result<Issued, LoginError
         &token_view::shown(&applied.snapshot, found, secret),
         applied.index,
     )
+}
+
+/// The command that makes the token of a login. While a server of an older release is a member, it
+/// is the one that does not look at the method again.
+fn command(ask: &Ask, method: &UsableMethod, token: AclToken) -> AclTokens {
+    if ask.api.cluster.too_old(IDENTITY_LEVEL).is_some() {
+        let tokens = vec![token];
+        return AclTokens::Create { tokens };
+    }
+    let method = method.method();
+    AclTokens::Login {
+        token: Box::new(token),
+        method: method.name.clone(),
+        method_index: method.modify_index,
+    }
 }
 
 /// The state of a pending login: it opens only on these servers, and only for its method.

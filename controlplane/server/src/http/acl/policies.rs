@@ -48,8 +48,14 @@ fn owned(ask: &Ask, snapshot: &Snapshot) -> Seen {
     if ask.acl().is_management() {
         return Seen::All;
     }
-    let Caller::Token { accessor_id, .. } = ask.caller() else {
-        return Seen::These(BTreeSet::from([ANONYMOUS.to_owned()]));
+    let accessor_id = match ask.caller() {
+        Caller::Token { accessor_id, .. } => accessor_id,
+        Caller::Workload(workload) => {
+            return Seen::These(workload.policies(snapshot).into_iter().collect());
+        }
+        Caller::Open | Caller::Anonymous { .. } => {
+            return Seen::These(BTreeSet::from([ANONYMOUS.to_owned()]));
+        }
     };
     let mut names = BTreeSet::new();
     if let Some(token) = snapshot.acl_token(&accessor_id) {

@@ -94,8 +94,12 @@ async fn own(ask: &Ask) -> Answered {
         };
         return Err(HttpError::new(axum::http::StatusCode::FORBIDDEN, text));
     }
-    let Caller::Token { accessor_id, .. } = ask.caller() else {
-        return ask.read(&TABLES, |_| Ok(anonymous())).await;
+    let accessor_id = match ask.caller() {
+        Caller::Token { accessor_id, .. } => accessor_id,
+        Caller::Workload(_) => return Err(HttpError::not_found("ACL token not found")),
+        Caller::Open | Caller::Anonymous { .. } => {
+            return ask.read(&TABLES, |_| Ok(anonymous())).await;
+        }
     };
     ask.read(&TABLES, |snapshot| {
         let token = snapshot.acl_token(&accessor_id);

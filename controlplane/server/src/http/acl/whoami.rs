@@ -2,6 +2,7 @@
 
 use controlplane_state::{AclToken, AclTokenKind, Snapshot, Table};
 use protocol_api::acl::{ReadWhoAmI, RoleLink, Via, WhoAmI, WhoAmIToken};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::access::Caller;
@@ -18,26 +19,55 @@ async fn whoami(ask: &Ask) -> Answered {
         let mut answer = WhoAmI {
             kind: "open".to_owned(),
             address: ask.address().to_string(),
-            via: Via {
-                server: ask.api.config.name.clone(),
-                ..Via::default()
-            },
+            via: via(ask),
             budgets: budgets.clone(),
             rejected: ask.rejected().unwrap_or_default().to_owned(),
             ..WhoAmI::default()
         };
+        let mut claims = None;
         match ask.caller() {
-            Caller::Open => {}
+            Caller::Open => claims = open_claims(ask, snapshot, &mut answer),
             Caller::Anonymous { .. } => "anonymous".clone_into(&mut answer.kind),
             Caller::Token { accessor_id, .. } => {
                 "token".clone_into(&mut answer.kind);
                 let token = snapshot.acl_token(&accessor_id);
                 answer.token = token.map(|token| shown(snapshot, token));
             }
+            Caller::Workload(_) => claims = open_claims(ask, snapshot, &mut answer),
         }
+        answer.claims = claims;
         Ok(answer)
     })
     .await
+}
+
+fn via(ask: &Ask) -> Via {
+    let node = ask.via.as_ref().map(|via| via.node.to_string());
+    let task = ask.via.as_ref().and_then(|via| via.task.clone());
+    let task = task.map(|(alloc, task)| (alloc.to_string(), task));
+    let (alloc, task) = task.unwrap_or_default();
+    Via {
+        server: ask.api.config.name.clone(),
+        node: node.unwrap_or_default(),
+        alloc,
+        task,
+    }
+}
+
+/// The claims of a workload token. It is verified also where access control is off.
+fn open_claims(ask: &Ask, snapshot: &Snapshot, answer: &mut WhoAmI) -> Option<Value> {
+    let shown = ask.gate.identity()?;
+    let (access, now) = (ask.api.cluster.access(), ask.api.cluster.wall_clock());
+    match access.workload(snapshot, &shown, now) {
+        Ok((verified, _)) => {
+            "workload".clone_into(&mut answer.kind);
+            serde_json::to_value(&verified.claims).ok()
+        }
+        Err(why) => {
+            why.name().clone_into(&mut answer.rejected);
+            None
+        }
+    }
 }
 
 fn shown(snapshot: &Snapshot, token: &AclToken) -> WhoAmIToken {

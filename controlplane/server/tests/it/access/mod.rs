@@ -2,10 +2,14 @@
 
 mod areas;
 mod budgets;
+mod differences;
 mod freshness;
 mod matrix;
 mod metrics;
 mod second_look;
+mod threats;
+
+use std::time::Duration;
 
 use controlplane_server::cluster::Cluster;
 use controlplane_state::command::{AclPolicies, AclTokens};
@@ -60,8 +64,23 @@ pub(crate) async fn token(cluster: &Cluster, policies: &[&str]) -> Holder {
     holder
 }
 
+/// The same, for a token that expires after `ttl`.
+pub(crate) async fn expiring(cluster: &Cluster, policies: &[&str], ttl: Duration) -> Holder {
+    let holder = Holder::unmade();
+    make_for(cluster, &holder, (policies, Some(ttl))).await;
+    holder
+}
+
 /// Makes the token of this holder, as [`token`] does.
 pub(crate) async fn make(cluster: &Cluster, holder: &Holder, policies: &[&str]) {
+    make_for(cluster, holder, (policies, None)).await;
+}
+
+async fn make_for(
+    cluster: &Cluster,
+    holder: &Holder,
+    (policies, ttl): (&[&str], Option<Duration>),
+) {
     let kind = match policies {
         [] => AclTokenKind::Management,
         _ => AclTokenKind::Client,
@@ -76,7 +95,7 @@ pub(crate) async fn make(cluster: &Cluster, holder: &Holder, policies: &[&str]) 
         roles: Vec::new(),
         global: false,
         expiration: None,
-        ttl: None,
+        ttl,
         create_time: UnixNanos::ZERO,
         create_index: 0,
         modify_index: 0,

@@ -38,11 +38,16 @@ fn asker(kind: caller::Kind, accessor_id: &str) -> v1::Asker {
         node_pool: "gpu".to_owned(),
         capability: protocol_access::NodePoolCapability::Write.id().into(),
     });
+    asker_of(kind, accessor_id, right)
+}
+
+fn asker_of(kind: caller::Kind, accessor_id: &str, right: v1::requirement::Right) -> v1::Asker {
     let caller = v1::Caller {
         kind: kind.into(),
         accessor_id: accessor_id.to_owned(),
         address: "127.0.0.1".to_owned(),
         requirements: vec![v1::Requirement { right: Some(right) }],
+        workload: None,
     };
     v1::Asker {
         origin: Some(v1::asker::Origin::Caller(caller)),
@@ -131,4 +136,31 @@ async fn only_commands_of_older_releases_may_come_without_an_origin() {
             .acl_policy("anonymous")
             .is_none()
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_with_a_host_volume_is_written_only_while_its_caller_may_mount_it() {
+    let (world, follower) = world().await;
+    let cluster = world.server.cluster();
+    let mount = |source: &str| format!("host_volume \"{source}\" {{ policy = \"read\" }}");
+    policy(cluster, "mounts", &mount("data")).await;
+    let holder = token(cluster, &["mounts"]).await;
+    let reads = protocol_access::HostVolumeCapability::MountReadonly.id();
+    let writes = protocol_access::HostVolumeCapability::MountReadwrite.id();
+    let asker = |any: &[u8]| {
+        let right = v1::requirement::Right::HostVolume(v1::HostVolumeRight {
+            volume: "data".to_owned(),
+            any: any.iter().copied().map(u32::from).collect(),
+        });
+        Some(asker_of(caller::Kind::Token, &holder.accessor_id, right))
+    };
+    for refused in [asker(&[writes]), asker(&[]), asker(&[99])] {
+        let refused = forwarded(&follower, write_pool(), refused).await;
+        assert_eq!(refused, Some(Kind::Denied));
+    }
+    let both = asker(&[writes, reads]);
+    assert_eq!(forwarded(&follower, write_pool(), both.clone()).await, None);
+    policy(cluster, "mounts", &mount("other")).await;
+    let refused = forwarded(&follower, write_pool(), both).await;
+    assert_eq!(refused, Some(Kind::Denied));
 }

@@ -207,6 +207,32 @@ async fn uploaded_token_works_with_its_own_secret() {
     assert_eq!(status, 400, "{text}");
 }
 
+/// As Nomad's Go client does it.
+#[tokio::test]
+async fn token_is_uploaded_to_the_path_of_its_accessor() {
+    let acl = Acl::start().await;
+    let path = format!("/v1/acl/token/{ACCESSOR}");
+    let fields = |kind: &str, secret: &str| {
+        let policies = json!(["p"]);
+        json!({ "Type": kind, "Policies": policies, "AccessorID": ACCESSOR, "SecretID": secret })
+    };
+    for (kind, secret) in [("management", SECRET), ("client", "short"), ("client", "")] {
+        let refused = refusal(acl.manager.write(&path, fields(kind, secret)).await);
+        let expected = (400, format!("cannot find token {ACCESSOR}"));
+        assert_eq!(refused, expected, "{kind} {secret:?}");
+    }
+    let made = acl.manager.write(&path, fields("client", SECRET)).await;
+    assert_eq!(made.expect("an upload")["SecretID"], SECRET);
+    // The same again changes the token that is there.
+    let mut changed = fields("client", SECRET);
+    changed["Name"] = json!("renamed");
+    let made = acl.manager.write(&path, changed).await.expect("a change");
+    assert_eq!(
+        (&made["Name"], &made["SecretID"]),
+        (&json!("renamed"), &json!(SECRET))
+    );
+}
+
 #[tokio::test]
 async fn deleted_token_is_refused_and_missing_ones_are_named() {
     let acl = Acl::start().await;

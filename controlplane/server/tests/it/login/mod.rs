@@ -4,4 +4,4 @@ mod honest;
 mod hostile;
 mod over_http;
 mod private;
-mod setup;
+pub(crate) mod setup;

@@ -11,8 +11,8 @@ use protocol_access::oidc::PendingLogin;
 use protocol_model::{AuthMethod, AuthMethodConfig, BindingRule, SecretText, UnixNanos};
 use serde_json::json;
 
-pub(super) const REDIRECT: &str = "http://localhost:4649/oidc/callback";
-pub(super) const NONCE: &str = "nonce of the client";
+pub(crate) const REDIRECT: &str = "http://localhost:4649/oidc/callback";
+pub(crate) const NONCE: &str = "nonce of the client";
 const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 
 /// The rules and names of a cluster.
@@ -43,7 +43,7 @@ pub(super) fn rule(selector: &str, bind_type: &str, bind_name: &str) -> BindingR
     }
 }
 
-pub(super) fn provider() -> Provider {
+pub(crate) fn provider() -> Provider {
     Provider::start(json!({"team": "Ops", "groups": ["dev"]}))
 }
 

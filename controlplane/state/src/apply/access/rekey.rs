@@ -59,8 +59,7 @@ impl Draft {
         }
         Ok(outcome(changed))
     }
-    /// The same for the items of variables: no modify index changes, and nobody who waits for a
-    /// variable wakes.
+    /// The same for the items of variables: no modify index changes, and no blocking query returns.
     pub(crate) fn variables_rekey(&mut self, command: VariablesRekey) -> Result<Outcome, Refusal> {
         let (found, max) = (command.variables.len(), REKEY_VALUES_MAX);
         if found > max {

@@ -15,6 +15,11 @@ impl Draft {
             AclTokens::Update { tokens } => self.acl_tokens_update(tokens)?,
             AclTokens::Delete { accessors } => self.acl_tokens_delete(&accessors)?,
             AclTokens::Expire { accessors } => self.acl_tokens_expire(&accessors)?,
+            AclTokens::Login {
+                token,
+                method,
+                method_index,
+            } => self.acl_tokens_login(*token, method, method_index)?,
         };
         if changed {
             self.signal(Signal::AclChanged);
@@ -49,6 +54,21 @@ impl Draft {
             self.tables.put_acl_token(token);
         }
         Ok(changed)
+    }
+
+    /// The token of a login whose method is still as it was checked. Another method of its name may
+    /// be another provider's.
+    fn acl_tokens_login(
+        &mut self,
+        token: AclToken,
+        method: String,
+        method_index: u64,
+    ) -> Result<bool, AccessRefusal> {
+        let known = self.tables.auth_method(&method);
+        if known.is_none_or(|known| known.modify_index != method_index) {
+            return Err(AccessRefusal::AuthMethodChanged(method));
+        }
+        self.acl_tokens_create(vec![token])
     }
 
     fn acl_tokens_update(&mut self, tokens: Vec<AclToken>) -> Result<bool, AccessRefusal> {

@@ -42,6 +42,11 @@ fn rights() -> Vec<(&'static str, Command)> {
     let create = AclTokens::Create {
         tokens: tokens.clone(),
     };
+    let login = AclTokens::Login {
+        token: Box::new(tokens[0].clone()),
+        method: "ci".to_owned(),
+        method_index: 7,
+    };
     let update = AclTokens::Update { tokens };
     let (names, accessors) = (texts(), texts());
     let delete = AclTokens::Delete { accessors };
@@ -62,6 +67,7 @@ fn rights() -> Vec<(&'static str, Command)> {
         ("acl_tokens_update", update.into()),
         ("acl_tokens_delete", delete.into()),
         ("acl_tokens_expire", expire.into()),
+        ("acl_tokens_login", login.into()),
         ("acl_roles_create", create_role.into()),
         ("acl_roles_update", update_role.into()),
         ("acl_roles_delete", delete_role.into()),

@@ -107,3 +107,36 @@ fn a_rule_names_a_method_that_exists_and_a_right_that_fits() {
     );
     assert!(cluster.tables().binding_rule("b9").is_some(), "all or none");
 }
+
+/// A method that is deleted and made anew under its name may be another provider's.
+#[test]
+fn login_makes_a_token_only_while_its_method_is_as_it_was_checked() {
+    let mut cluster = filled();
+    let method_index = |cluster: &Harness| {
+        let method = cluster.tables().auth_method("ci");
+        method.expect("a method").modify_index
+    };
+    let checked = method_index(&cluster);
+    let login = |number, method: &str, method_index| AclTokens::Login {
+        token: Box::new(token(number)),
+        method: method.to_owned(),
+        method_index,
+    };
+    cluster.done(login(21, "ci", checked).into());
+    let made = cluster.tables().acl_token(&token(21).accessor_id);
+    assert!(made.is_some(), "its method has not changed");
+    let names = vec!["ci".to_owned()];
+    let before = cluster.tables().auth_method("ci").expect("it");
+    let again = AclAuthMethod::clone(before);
+    cluster.done(AclAuthMethods::Delete { names }.into());
+    let changed = AccessRefusal::AuthMethodChanged("ci".to_owned());
+    let refusal = refused(&mut cluster, login(22, "ci", checked));
+    assert_eq!(refusal, changed);
+    let methods = vec![again];
+    cluster.done(AclAuthMethods::Upsert { methods }.into());
+    let refusal = refused(&mut cluster, login(22, "ci", checked));
+    assert_eq!(refusal, changed);
+    assert!(cluster.tables().acl_token(&token(22).accessor_id).is_none());
+    let now = method_index(&cluster);
+    cluster.done(login(22, "ci", now).into());
+}

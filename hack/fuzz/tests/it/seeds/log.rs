@@ -124,6 +124,9 @@ fn fit_access(command: &mut AccessCommand, tables: &Tables) {
             let sealed = tokens.iter_mut().filter_map(|token| token.sealed.as_mut());
             sealed.for_each(|sealed| sealed.key = 1);
         }
+        AccessCommand::Tokens(AclTokens::Login { token, .. }) => {
+            token.sealed.iter_mut().for_each(|sealed| sealed.key = 1);
+        }
         AccessCommand::AuthMethods(AclAuthMethods::Upsert { methods }) => {
             let sealed = methods.iter_mut().filter_map(|it| it.sealed.as_mut());
             sealed.for_each(|sealed| sealed.key = 1);

@@ -13,7 +13,12 @@ use crate::test_support::{at, job_with_tasks, task};
 
 const ALLOC: AllocId = AllocId::from_u128(1);
 const ONCE: [TaskHook; 2] = [TaskHook::TaskDirectory, TaskHook::Artifacts];
-const ALWAYS: [TaskHook; 3] = [TaskHook::Validate, TaskHook::Logs, TaskHook::Templates];
+const ALWAYS: [TaskHook; 4] = [
+    TaskHook::Validate,
+    TaskHook::Logs,
+    TaskHook::Api,
+    TaskHook::Templates,
+];
 
 fn staged(name: &str, lifecycle: Option<(&str, bool)>) -> Task {
     Task {

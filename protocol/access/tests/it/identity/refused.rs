@@ -70,6 +70,10 @@ fn check(token: &str) -> Result<IdentityClaims, TokenError> {
             rsa: rsa.as_ref(),
         })
     })
+    .map(|verified| {
+        assert_eq!(verified.root_key, ROOT_KEY);
+        verified.claims
+    })
 }
 
 const BOTH: [SigningAlgorithm; 2] = [SigningAlgorithm::EdDsa, SigningAlgorithm::Rs256];

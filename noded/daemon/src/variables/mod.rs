@@ -1,0 +1,185 @@
+//! Variables that templates of tasks read: one question per task and path that waits for a change.
+//!
+//! ```text
+//!   a rendering --answer--> Read { newest answer } <--TemplateQuery (blocks)-- server
+//!                               |
+//!                               `--> the hook that waits; RunEvent::TemplatesChanged
+//! ```
+//!
+//! Values are in memory only. A variable that is denied looks like one that is missing. While the
+//! server is away the newest answer stays.
+
+mod follow;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use noded_core::RunKey;
+use noded_template::{Dependency, Variable, VariableId};
+use parking_lot::Mutex;
+use protocol_model::AllocId;
+use tokio::sync::{mpsc, watch};
+
+use crate::input::Input;
+use crate::queries::Queries;
+
+/// Variables and lists that the templates of one task read; the others count as missing.
+const READS_MAX: usize = 256;
+/// How long a rendering waits for the first answer of a server.
+const FIRST_ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// One thing that is read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Source {
+    /// One variable.
+    Variable(VariableId),
+    /// Those below a prefix.
+    List(VariableId),
+}
+
+impl Source {
+    /// The source of a dependency; `None` for one that is no variable.
+    pub(crate) fn of(dependency: &Dependency) -> Option<Self> {
+        match dependency {
+            Dependency::Variable(id) | Dependency::VariableExistence(id) => {
+                Some(Self::Variable(id.clone()))
+            }
+            Dependency::VariableList(id) => Some(Self::List(id.clone())),
+            Dependency::File(_) | Dependency::Service(_) | Dependency::Services(_) => None,
+        }
+    }
+}
+
+/// The variables of an answer: of one variable at most one.
+type Answer = Vec<Variable>;
+type TaskId = (AllocId, String);
+
+/// All reads of a node.
+#[derive(Debug)]
+pub(crate) struct Variables {
+    queries: Arc<Queries>,
+    inputs: mpsc::Sender<Input>,
+    tasks: Mutex<BTreeMap<TaskId, TaskReads>>,
+}
+
+#[derive(Debug)]
+struct TaskReads {
+    /// The run that is told of changes; `None` = none lives.
+    run: Option<RunKey>,
+    reads: BTreeMap<Source, Read>,
+    /// Counts answers.
+    news: watch::Sender<u64>,
+}
+
+impl Default for TaskReads {
+    fn default() -> Self {
+        Self {
+            run: None,
+            reads: BTreeMap::new(),
+            news: watch::Sender::new(0),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Read {
+    answer: Option<Answer>,
+    /// The templates that read it: offsets into the task's list.
+    offsets: BTreeSet<usize>,
+    following: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Read {
+    fn drop(&mut self) {
+        self.following.abort();
+    }
+}
+
+impl Variables {
+    pub(crate) fn new(queries: Arc<Queries>, inputs: mpsc::Sender<Input>) -> Self {
+        Self {
+            queries,
+            inputs,
+            tasks: Mutex::default(),
+        }
+    }
+
+    /// The newest answer, followed from now on. `None` where no server has answered in time.
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        run: &RunKey,
+        offset: usize,
+        source: &Source,
+    ) -> Option<Answer> {
+        let mut news = self.news(run);
+        self.begin(run, offset, source);
+        let answered = async {
+            loop {
+                news.borrow_and_update();
+                if let Some(answer) = self.newest(run, source) {
+                    return Some(answer);
+                }
+                news.changed().await.ok()?;
+            }
+        };
+        let waited = tokio::time::timeout(FIRST_ANSWER_MAX, answered).await;
+        waited.ok().flatten()
+    }
+
+    /// Counts the answers for a task.
+    pub(crate) fn news(&self, run: &RunKey) -> watch::Receiver<u64> {
+        let mut tasks = self.tasks.lock();
+        tasks.entry(id(run)).or_default().news.subscribe()
+    }
+
+    /// Changes are told to this run from now on.
+    pub(crate) fn follow(&self, run: &RunKey) {
+        if let Some(task) = self.tasks.lock().get_mut(&id(run)) {
+            task.run = Some(run.clone());
+        }
+    }
+
+    /// The run is over. Its variables are followed for the next one.
+    pub(crate) fn pause(&self, run: &RunKey) {
+        if let Some(task) = self.tasks.lock().get_mut(&id(run))
+            && task.run.as_ref() == Some(run)
+        {
+            task.run = None;
+        }
+    }
+
+    /// Nothing of the allocation runs any more.
+    pub(crate) fn forget(&self, alloc: AllocId) {
+        self.tasks.lock().retain(|(of, _), _| *of != alloc);
+    }
+
+    fn newest(&self, run: &RunKey, source: &Source) -> Option<Answer> {
+        let tasks = self.tasks.lock();
+        tasks.get(&id(run))?.reads.get(source)?.answer.clone()
+    }
+
+    fn begin(self: &Arc<Self>, run: &RunKey, offset: usize, source: &Source) {
+        let mut tasks = self.tasks.lock();
+        let task = tasks.entry(id(run)).or_default();
+        let count = task.reads.len();
+        if let Some(read) = task.reads.get_mut(source) {
+            read.offsets.insert(offset);
+        } else if count < READS_MAX {
+            let own = Arc::clone(self);
+            let following = tokio::spawn(own.keep_following(id(run), source.clone()));
+            let read = Read {
+                answer: None,
+                offsets: BTreeSet::from([offset]),
+                following,
+            };
+            task.reads.insert(source.clone(), read);
+        } else {
+            tracing::warn!(%run, "a task's templates read more than {READS_MAX} variables");
+        }
+    }
+}
+
+fn id(run: &RunKey) -> TaskId {
+    (run.alloc, run.task.clone())
+}
