@@ -7,6 +7,7 @@ mod errors;
 mod hostile;
 mod identity;
 mod login;
+mod own_paths;
 mod rights;
 
 use std::path::PathBuf;

@@ -198,9 +198,19 @@ fn check_env(task: &Task, findings: &mut Findings) {
     }
 }
 
+/// Identities of a task, the default one among them: a node keeps a token of each.
+const IDENTITIES_MAX: usize = 16;
+
 fn check_identities(task: &Task, findings: &mut Findings) {
+    let count = task.identities.len() + usize::from(task.identity.is_some());
+    if count > IDENTITIES_MAX {
+        findings.refuse_at(
+            "identity",
+            format!("{count} identities: at most {IDENTITIES_MAX} are allowed"),
+        );
+    }
     if let Some(identity) = &task.identity {
-        findings.at("identity", |findings| check_change(identity, findings));
+        findings.at("identity", |findings| check_block(identity, findings));
     }
     for identity in &task.identities {
         findings.at(format!("identity {:?}", identity.name), |findings| {
@@ -209,12 +219,21 @@ fn check_identities(task: &Task, findings: &mut Findings) {
                 findings.refuse("is defined twice");
             }
             check_short_name(&identity.name, findings);
-            check_change(identity, findings);
+            check_block(identity, findings);
         });
     }
 }
 
-fn check_change(identity: &WorkloadIdentity, findings: &mut Findings) {
+fn check_block(identity: &WorkloadIdentity, findings: &mut Findings) {
+    let path = identity.filepath.as_str();
+    if path.starts_with('/') || path.split('/').any(|part| part == "..") {
+        findings.at("filepath", |findings| {
+            findings.refuse_hint(
+                format!("{path:?} leaves the directory of the task"),
+                "a relative path without \"..\", for example secrets/token.jwt",
+            );
+        });
+    }
     change_mode(&identity.change_mode, &identity.change_signal, findings);
 }
 
