@@ -2,13 +2,14 @@
 //! `protoc`.
 
 /// Messages that carry keys, tokens or values of variables.
-const SECRET: [&str; 6] = [
+const SECRET: [&str; 7] = [
     "KekReply",
     "KekStore",
     "IdentityToken",
     "TemplateVariable",
     "ApiHeader",
     "ApiBody",
+    "LockRenewRequest",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -22,6 +22,7 @@
 //! - [`failed::failed`]: the end of one that fails, for the API too.
 //! - [`drain::Drains`]: which allocations leave draining nodes next, and when a drain is over.
 //! - [`expiries::Expiries`]: which access tokens and one-time tokens are removed.
+//! - [`locks::Locks`]: which locks on variables expire, and which renewals count.
 //! - [`keys`]: which root key is made, activated, emptied or removed next.
 //! - [`tenure::Tenure`]: for how long nodes have had a leader to come back to.
 //! - [`gc::collect`]: what is over for long enough to be forgotten.
@@ -43,6 +44,7 @@ pub mod in_flight;
 pub mod keys;
 mod leader;
 pub mod liveness;
+pub mod locks;
 pub mod owed_syncs;
 pub mod pace;
 mod part;

@@ -1,6 +1,6 @@
 //! What other servers ask of this one: to propose, to take a liveness report, to relay a call, to
 //! tell volatile detail, to say which release it is, to change the log's members, to hand out and
-//! keep KEKs.
+//! keep KEKs, to renew locks on variables.
 
 use std::sync::Arc;
 
@@ -142,6 +142,10 @@ impl Forward {
             v1::AboutRequest::KIND => {
                 let v1::AboutRequest {} = parse(frame)?;
                 reply(writer, &versions::own(&self.cluster, &self.datacenter)).await
+            }
+            v1::LockRenewRequest::KIND => {
+                let request: v1::LockRenewRequest = parse(frame)?;
+                reply(writer, &self.cluster.serve_renewal(request).await?).await
             }
             v1::KekRequest::KIND | v1::KekStore::KIND => {
                 reply(writer, &self.keks(frame).await?).await

@@ -94,7 +94,8 @@ pub enum Area<'a> {
 pub struct Place<'a> {
     /// Its namespace.
     pub area: Area<'a>,
-    /// The path's `name`: a namespace, or a node pool; the path of a variable. `None` where only the handler finds it.
+    /// The path's `name`: a namespace, or a node pool; the path of a variable. `None` where only
+    /// the handler finds it.
     pub name: Option<&'a str>,
 }
 

@@ -73,6 +73,8 @@ frames! {
     78 => KekStore,
     79 => KekProofRequest,
     80 => KekProofReply,
+    81 => LockRenewRequest,
+    82 => LockRenewReply,
 }
 
 /// Why a frame is not the message that was expected. Always the sender's fault.

@@ -29,6 +29,20 @@ impl fmt::Debug for v1::KekStore {
     }
 }
 
+impl fmt::Debug for v1::LockRenewRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            namespace,
+            path,
+            lock_id: _,
+        } = self;
+        f.debug_struct("LockRenewRequest")
+            .field("namespace", namespace)
+            .field("path", path)
+            .finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for v1::IdentityToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

@@ -23,6 +23,7 @@ mod stop;
 mod target;
 mod tls;
 mod trouble;
+mod variables;
 mod versions;
 
 use std::path::Path;

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use controlplane_state::{SessionEpoch, Signal, Snapshot};
+use controlplane_state::{SessionEpoch, Signal, Snapshot, VariableKey, VariableRefusal};
 use protocol_model::reconnect::time_to_return;
 use protocol_model::{EvalId, NodeId, NodeStatus};
+use uuid::Uuid;
 
 use crate::drain::Drains;
 use crate::evaluations::Evaluations;
 use crate::expiries::Expiries;
 use crate::gc::{Garbage, GcThresholds};
 use crate::liveness::{KNOCK_AGAIN_MAX, Liveness};
+use crate::locks::Locks;
 use crate::owed_syncs::OwedSyncs;
 use crate::part::{Applied, Effect, LeaderPart};
 use crate::periodic::PeriodicLaunches;
@@ -63,6 +65,7 @@ pub struct Leader {
     periodic: PeriodicLaunches,
     drains: Drains,
     expiries: Expiries,
+    locks: Locks,
     garbage: Garbage,
 }
 
@@ -85,6 +88,7 @@ macro_rules! parts {
             $($by)+ $leader.periodic,
             $($by)+ $leader.drains,
             $($by)+ $leader.expiries,
+            $($by)+ $leader.locks,
             $($by)+ $leader.garbage,
         ]
     };
@@ -123,6 +127,7 @@ impl Leader {
             periodic: PeriodicLaunches::of(snapshot, now),
             drains: Drains::of(snapshot, now),
             expiries: Expiries::of(snapshot, now),
+            locks: Locks::of(snapshot, now),
             garbage: Garbage::new(config.gc, now),
         };
         for record in snapshot.nodes() {
@@ -144,7 +149,7 @@ impl Leader {
         leader
     }
 
-    fn parts(&mut self) -> [&mut dyn LeaderPart; 10] {
+    fn parts(&mut self) -> [&mut dyn LeaderPart; 11] {
         parts!(mut self)
     }
 
@@ -158,6 +163,20 @@ impl Leader {
         for part in self.parts() {
             part.on_applied(applied, now);
         }
+    }
+
+    /// The holder of a lock renews it.
+    ///
+    /// # Errors
+    /// Where the caller does not hold the lock, or its time is over.
+    pub fn on_renewal(
+        &mut self,
+        key: &VariableKey,
+        id: Uuid,
+        snapshot: &Snapshot,
+        now: Now,
+    ) -> Result<(), VariableRefusal> {
+        self.locks.renew(key, id, snapshot, now)
     }
 
     /// A node was heard, `age` ago.
@@ -252,7 +271,7 @@ impl Leader {
 
     /// When there is something to do again, by the monotonic clock.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let parts: [&dyn LeaderPart; 10] = parts!(self);
+        let parts: [&dyn LeaderPart; 11] = parts!(self);
         parts.iter().filter_map(|part| part.poll_timeout()).min()
     }
 

@@ -7,6 +7,7 @@ mod change;
 mod forwarded;
 mod pace;
 mod recheck;
+mod renew;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub use self::call::{CallError, SERVER_FRAME_BYTES_MAX};
 pub use self::change::{ChangeError, Changed, LeadingError};
 pub(crate) use self::forwarded::merged_reply;
 pub(crate) use self::pace::SharedPace;
+pub(crate) use self::renew::LockRenewal;
+use self::renew::LockRenewals;
 use crate::access::Access;
 use crate::clock::WallClock;
 use crate::config::Config;
@@ -52,6 +55,7 @@ pub struct Cluster {
     access: Arc<Access>,
     /// The last term in which this server applied its own barrier as a leader.
     barred_term: Arc<AtomicU64>,
+    renewals: LockRenewals,
 }
 
 impl Cluster {
@@ -75,6 +79,7 @@ impl Cluster {
             clock,
             access,
             barred_term: Arc::default(),
+            renewals: LockRenewals::default(),
         }
     }
 

@@ -70,18 +70,21 @@ pub async fn run(
 ) {
     let clock = Clock::new();
     let mut status = cluster.watch_status();
+    let renewals = cluster.renewals();
+    let mut renewals = renewals.lock().await;
     loop {
         // Reports that come while nobody leads here mean nothing.
         let leads = tokio::select! {
             leads = status.wait_for(|status| status.is_leader()) => leads.map(|it| it.term),
             Some(_) = heard.recv() => continue,
+            Some(_) = renewals.recv() => continue,
         };
         let Ok(term) = leads else {
             return;
         };
         match Leading::take_over(&cluster, term, config, led_for.clone(), clock).await {
             Ok(mut leading) => {
-                let reason = leading.run(&mut heard, &stats).await;
+                let reason = leading.run(&mut heard, &mut renewals, &stats).await;
                 tracing::info!(reason, "leadership lost");
             }
             Err(error) => {

@@ -13,7 +13,7 @@ use super::housekeeping::{self, Housekeeping};
 use super::plans::Plans;
 use super::workers::Workers;
 use super::{Clock, LeadingConfig, LeadingStats, LedFor};
-use crate::cluster::{ChangeError, Cluster, LeadingError};
+use crate::cluster::{ChangeError, Cluster, LeadingError, LockRenewal};
 use crate::gateway::liveness::{HeardAnswer, HeardReport};
 use crate::machine::{AppliedSignals, Follower};
 
@@ -110,6 +110,7 @@ impl Leading {
     pub(super) async fn run(
         &mut self,
         heard: &mut mpsc::Receiver<HeardReport>,
+        renewals: &mut mpsc::Receiver<LockRenewal>,
         stats: &watch::Sender<LeadingStats>,
     ) -> &'static str {
         let mut status = self.cluster.watch_status();
@@ -141,6 +142,7 @@ impl Leading {
                     self.plans.on_done(done, &mut self.leader, now);
                 }
                 Some(report) = heard.recv() => self.on_heard(report),
+                Some(renewal) = renewals.recv() => self.on_renewal(renewal),
                 kept = self.housekeeping.next() => {
                     let now = self.now();
                     housekeeping::on_kept(kept, &mut self.leader, now);
@@ -288,6 +290,19 @@ impl Leading {
             not_watched,
             led_for: Some(self.led_for.lasted(self.cluster.voters())),
         });
+    }
+
+    /// A holder renews its lock. Without an answer it asks whoever leads next.
+    fn on_renewal(&mut self, renewal: LockRenewal) {
+        let LockRenewal { key, id, answer } = renewal;
+        if !self.cluster.leads_in(self.term) {
+            return;
+        }
+        let now = self.now();
+        let snapshot = self.cluster.snapshot();
+        let renewed = self.leader.on_renewal(&key, id, &snapshot, now);
+        // A caller that does not wait any more asks again.
+        let _ = answer.send(renewed);
     }
 
     fn stats(&self) -> LeadingStats {

@@ -71,8 +71,8 @@ fn line(f: &mut fmt::Formatter<'_>, kind: &str, names: &[String], namespace: &st
     write!(f, "] are not allowed in namespace {namespace:?}")
 }
 
-/// Jobs, allocations and variables that keep a namespace from being deleted. In a refusal, at least one number
-/// is above 0.
+/// Jobs, allocations and variables that keep a namespace from being deleted. In a refusal, at least
+/// one number is above 0.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{}", self.lines("").join("\n"))]
 pub struct NamespaceHolds {

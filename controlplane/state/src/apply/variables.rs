@@ -47,7 +47,7 @@ impl Draft {
                 sealed,
                 items,
                 lock,
-            } => self.acquire_variable(key, before, (sealed, items), lock),
+            } => self.acquire_variable(key, before, (sealed, items), &lock),
             VariableChange::Release => self.release_variable(before),
             VariableChange::Delete => Ok(self.delete_variable(&key, before)),
         }
@@ -58,17 +58,17 @@ impl Draft {
         key: VariableKey,
         before: Option<&Variable>,
         (sealed, items): (Sealed, AcquiredItems),
-        lock: VariableLock,
+        lock: &VariableLock,
     ) -> Result<Outcome, Refusal> {
-        check_times(&lock)?;
+        check_times(lock)?;
         // A lock that is there is the caller's own.
         let held = before.and_then(|before| before.lock.clone());
         if held.is_none() && self.tables.variables.locked.len() >= VARIABLE_LOCKS_MAX {
             return Err(VariableRefusal::TooManyLocks.into());
         }
-        let lock = held.unwrap_or(VariableLock {
+        let lock = held.unwrap_or_else(|| VariableLock {
             until: None,
-            ..lock
+            ..lock.clone()
         });
         let kept = before.filter(|_| items == AcquiredItems::Kept);
         let Some(before) = kept else {

@@ -710,6 +710,14 @@ fn kek_samples() -> Vec<Sample> {
             kek: kek(),
             proof: Bytes::new(),
         }),
+        sample(v1::LockRenewRequest {
+            namespace: "default".to_owned(),
+            path: "app/leader".to_owned(),
+            lock_id: id(0x1c),
+        }),
+        sample(v1::LockRenewReply {
+            kind: v1::lock_renew_reply::Kind::AnotherLock.into(),
+        }),
         Sample {
             variant: "proof",
             ..sample(v1::KekStore {

@@ -4,6 +4,7 @@ mod form;
 mod get;
 mod init;
 mod list;
+mod lock;
 mod purge;
 mod put;
 mod spec;
@@ -23,6 +24,8 @@ pub(crate) enum VarCommand {
     Init(init::Init),
     /// List variables, without their items
     List(list::List),
+    /// Run a command while holding the variable's lock
+    Lock(lock::Lock),
     /// Delete a variable
     Purge(purge::Purge),
     /// Create or change a variable
@@ -35,6 +38,7 @@ impl VarCommand {
             Self::Get(command) => command.run(session).await?,
             Self::Init(command) => command.run(session)?,
             Self::List(command) => command.run(session).await?,
+            Self::Lock(command) => return command.run(session).await,
             Self::Purge(command) => command.run(session).await?,
             Self::Put(command) => command.run(session).await?,
         }

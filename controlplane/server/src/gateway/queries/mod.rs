@@ -16,6 +16,7 @@
 
 mod identities;
 mod keys;
+mod templates;
 
 pub(super) use identities::places;
 
@@ -94,7 +95,10 @@ async fn answer(
             drop(snapshot);
             keys::wait(gateway, own, asked.known_index).await
         }
-        Some(Query::Template(_)) => Err((501, "this server answers no templates".to_owned())),
+        Some(Query::Template(asked)) => {
+            drop(snapshot);
+            templates::wait(gateway, own, asked).await
+        }
         None => Err((400, "this server does not know the question".to_owned())),
     }
 }

@@ -1,5 +1,6 @@
 //! `/v1/var` and `/v1/vars`: what is written, read back, listed, waited for and refused.
 
+mod locks;
 mod rights;
 
 use std::time::Duration;

@@ -1,0 +1,77 @@
+//! The command of `var lock`: a process group of its own.
+
+use std::process::ExitStatus;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use tokio::process::{Child, Command};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::failure::Failure;
+
+/// A command that runs.
+#[derive(Debug)]
+pub(super) struct Group {
+    child: Child,
+    pid: Pid,
+    /// Ends with the command, which stays unreaped: until then nothing else has its number.
+    ended: JoinHandle<()>,
+}
+
+impl Group {
+    /// Starts a command, or a line of the shell.
+    ///
+    /// # Errors
+    /// Where there is no such command.
+    pub(super) fn start(words: &[String], shell: bool) -> Result<Self, Failure> {
+        let what = "starting the command";
+        let mut command = match (shell, words) {
+            (false, [program, arguments @ ..]) => {
+                let mut command = Command::new(program);
+                command.args(arguments);
+                command
+            }
+            _ => {
+                let program = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
+                let mut command = Command::new(program);
+                command.arg("-c").arg(words.join(" "));
+                command
+            }
+        };
+        let child = command.process_group(0).spawn();
+        let child = child.map_err(|source| Failure::Host { what, source })?;
+        let raw = child.id().and_then(|id| i32::try_from(id).ok());
+        let pid = raw.and_then(Pid::from_raw).ok_or_else(|| Failure::Host {
+            what,
+            source: std::io::Error::other("it has no process id"),
+        })?;
+        let ended = spawn_blocking(move || {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
+        });
+        Ok(Self { child, pid, ended })
+    }
+
+    /// Waits for the end of the command. The rest of its group goes on.
+    pub(super) async fn ended(&mut self) {
+        // A panic there is an end, too: the group is killed.
+        let _ = (&mut self.ended).await;
+    }
+
+    /// Sends a signal to the whole group. One that is gone is no error.
+    pub(super) fn signal(&self, signal: Signal) {
+        let _ = kill_process_group(self.pid, signal);
+    }
+
+    /// Kills whatever is left of the group, and answers how the command ended.
+    ///
+    /// # Errors
+    /// Where its end cannot be read.
+    pub(super) async fn finish(mut self) -> Result<ExitStatus, Failure> {
+        self.signal(Signal::KILL);
+        let status = self.child.wait().await;
+        status.map_err(|source| Failure::Host {
+            what: "waiting for the command",
+            source,
+        })
+    }
+}

@@ -1,0 +1,266 @@
+//! `drover var lock`: runs a command while it holds the lock of a variable.
+//!
+//! ```text
+//!  acquire ─► start the command ─► renew, renew .. ─► command ends ─► release
+//!     ▲ held by another: wait           └─ not in time: SIGTERM, then SIGKILL to its whole group
+//! ```
+//!
+//! The command is dead before another `var lock` can have the lock ([`hold`]). A `drover` that is
+//! itself stopped cannot keep that.
+
+mod child;
+mod hold;
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
+use protocol_api::variables::{Variable, VariableLock, VariableRequest, WriteVariable};
+use protocol_client::{Client, ClientError, Query};
+use protocol_model::SecretText;
+use protocol_model::duration::parse_go;
+use rustix::process::Signal;
+use rustix::time::{ClockId, clock_gettime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio::time::{interval, sleep, timeout};
+
+use self::child::Group;
+use self::hold::{Due, Hold};
+use super::one_namespace;
+use crate::failure::{Exit, Failure};
+use crate::session::Session;
+
+/// The pause between two attempts at a lock that another one holds.
+const HELD_PAUSE: Duration = Duration::from_secs(1);
+/// How often the hold is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The shortest time of a lock.
+const TTL_MIN: Duration = Duration::from_secs(10);
+
+#[derive(Args, Debug)]
+pub(crate) struct Lock {
+    /// The variable's path
+    #[arg(value_name = "PATH")]
+    path: String,
+    /// The command, which gets the lock's time to end once the lock is lost
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
+    command: Vec<String>,
+    /// The time for which a renewal holds the lock, 10s to 24h
+    #[arg(long, value_name = "DURATION", default_value = "15s")]
+    ttl: String,
+    /// The time for which the lock blocks others once it has expired
+    #[arg(long, value_name = "DURATION", default_value = "15s")]
+    delay: String,
+    /// How often a failed acquisition is tried again; a lock that is held is waited for
+    #[arg(long, value_name = "COUNT", default_value_t = 5)]
+    max_retry: u32,
+    /// Run the command through $SHELL, else /bin/sh
+    #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
+    shell: bool,
+    /// Tell of the lock
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// What became of a renewal: sent then, and acknowledged or not.
+type Renewal = JoinHandle<(Duration, Result<Variable, ClientError>)>;
+
+impl Lock {
+    pub(super) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+        one_namespace(session)?;
+        let (ttl, delay) = (time("ttl", &self.ttl)?, time("delay", &self.delay)?);
+        if ttl < TTL_MIN {
+            return Err(Failure::usage(
+                "TTL must be between 10 seconds and 24 hours",
+            ));
+        }
+        let client = session.client()?;
+        let (hold, id) = self.acquire(session, &client, (ttl, delay)).await?;
+        self.tell(session, "lock acquired");
+        let group = Group::start(&self.command, self.shell);
+        let ended = match group {
+            Ok(group) => self.watch(&client, group, hold, &id).await,
+            Err(failure) => Err(failure),
+        };
+        self.release(session, &client, &id).await;
+        ended
+    }
+
+    fn tell(&self, session: &Session, what: &str) {
+        if self.verbose {
+            session.out.note(&format!("{what}: {:?}", self.path));
+        }
+    }
+
+    /// Waits until the lock is this command's.
+    async fn acquire(
+        &self,
+        session: &Session,
+        client: &Client,
+        (ttl, lock_delay): (Duration, Duration),
+    ) -> Result<(Hold, SecretText), Failure> {
+        let request = VariableRequest {
+            lock: Some(VariableLock {
+                id: SecretText::default(),
+                ttl,
+                lock_delay,
+            }),
+            ..VariableRequest::default()
+        };
+        let (mut failed, mut is_told) = (0, false);
+        loop {
+            let sent = boot_time();
+            match call(client, &self.path, "lock-acquire", &request).await {
+                Ok(variable) => {
+                    let lock = variable.lock.unwrap_or_default();
+                    return Ok((Hold::new(ttl, sent), lock.id));
+                }
+                Err(ClientError::Status { code: 409, .. }) => {
+                    if !is_told {
+                        self.tell(session, "waiting for the lock");
+                        is_told = true;
+                    }
+                }
+                Err(error @ ClientError::Status { code: 400..500, .. }) => return Err(error.into()),
+                Err(error) if failed >= self.max_retry => return Err(error.into()),
+                Err(_) => failed += 1,
+            }
+            sleep(HELD_PAUSE).await;
+        }
+    }
+
+    /// Renews the lock until the command ends, or ends the command.
+    async fn watch(
+        &self,
+        client: &Client,
+        mut group: Group,
+        mut hold: Hold,
+        id: &SecretText,
+    ) -> Result<Exit, Failure> {
+        let host = |source| Failure::Host {
+            what: "watching for signals",
+            source,
+        };
+        let mut terminate = signal(SignalKind::terminate()).map_err(host)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(host)?;
+        let mut look = interval(LOOK_EVERY);
+        let mut renewal: Option<Renewal> = None;
+        let mut is_ended = false;
+        loop {
+            tokio::select! {
+                biased;
+                () = group.ended() => {
+                    let status = group.finish().await?;
+                    let signalled = status.signal().map(|number| 128 + number);
+                    let code = status.code().or(signalled).unwrap_or(1);
+                    if is_ended {
+                        return Err(lost(&self.path));
+                    }
+                    return Ok(Exit(u8::try_from(code).unwrap_or(1)));
+                }
+                _ = terminate.recv() => group.signal(Signal::TERM),
+                _ = interrupt.recv() => group.signal(Signal::INT),
+                _ = look.tick() => {}
+            }
+            if let Some(done) = renewal.take_if(|renewal| renewal.is_finished()) {
+                match done.await {
+                    Ok((sent, Ok(_))) => hold.on_renewed(sent),
+                    Ok((
+                        _,
+                        Err(ClientError::Status {
+                            code: 404 | 409, ..
+                        }),
+                    )) => hold.on_lost(),
+                    Ok((_, Err(_))) | Err(_) => {}
+                }
+            }
+            let now = boot_time();
+            match hold.due(now) {
+                Due::Nothing => {}
+                Due::Renew if renewal.is_none() => {
+                    hold.on_sent(now);
+                    renewal = Some(self.renew(client, id, now));
+                }
+                Due::Renew => {}
+                Due::End if is_ended => {}
+                Due::End => {
+                    is_ended = true;
+                    group.signal(Signal::TERM);
+                }
+                Due::Kill => {
+                    group.finish().await?;
+                    return Err(lost(&self.path));
+                }
+            }
+        }
+    }
+
+    fn renew(&self, client: &Client, id: &SecretText, sent: Duration) -> Renewal {
+        let (client, path, request) = (client.clone(), self.path.clone(), shows(id));
+        tokio::spawn(async move {
+            let call = call(&client, &path, "lock-renew", &request);
+            // An answer that comes later is worth nothing.
+            let answer = timeout(TTL_MIN / 3, call).await;
+            let silent = |_| ClientError::Silent {
+                address: String::new(),
+                waited: TTL_MIN / 3,
+            };
+            (sent, answer.map_err(silent).and_then(|answer| answer))
+        })
+    }
+
+    /// Frees the lock for others. One that is not released expires.
+    async fn release(&self, session: &Session, client: &Client, id: &SecretText) {
+        let request = shows(id);
+        match call(client, &self.path, "lock-release", &request).await {
+            Ok(_) => self.tell(session, "lock released"),
+            Err(error) => {
+                let path = &self.path;
+                let text = format!("the lock of {path:?} was not released, it expires: {error}");
+                session.out.note(&text);
+            }
+        }
+    }
+}
+
+fn lost(path: &str) -> Failure {
+    Failure::usage_hint(
+        format!("the lock of {path:?} was lost, and the command was ended"),
+        "its renewals were not acknowledged in time",
+    )
+}
+
+/// A request that shows the lock.
+fn shows(id: &SecretText) -> VariableRequest {
+    VariableRequest {
+        lock: Some(VariableLock {
+            id: id.clone(),
+            ..VariableLock::default()
+        }),
+        ..VariableRequest::default()
+    }
+}
+
+async fn call(
+    client: &Client,
+    path: &str,
+    operation: &str,
+    request: &VariableRequest,
+) -> Result<Variable, ClientError> {
+    let query = Query::new().with(operation, "");
+    let write = WriteVariable { path };
+    let answer = client.call_with(&write, &query, request).await;
+    answer.map(|answer| answer.value)
+}
+
+/// The time since the host started, its sleep included.
+fn boot_time() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+fn time(flag: &str, text: &str) -> Result<Duration, Failure> {
+    parse_go(text).map_err(|error| Failure::usage(format!("-{flag}: {error}")))
+}
