@@ -78,7 +78,9 @@ struct LibraryLines(LineLimit);
 impl<S: Subscriber> Layer<S> for LibraryLines {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
         let (target, level) = (event.metadata().target(), *event.metadata().level());
-        let is_ours = target.starts_with("controlplane") || target.starts_with("protocol_");
+        let is_ours = ["controlplane", "protocol_", "audit"]
+            .iter()
+            .any(|own| target.starts_with(own));
         if is_ours || level > Level::INFO || self.0.admit().is_some() {
             return true;
         }
