@@ -171,18 +171,15 @@ pub async fn run(
     let (inputs, received) = mpsc::channel(INPUTS_MAX);
     let journal_news = Arc::new(Notify::new());
     let (journal, restored) = open_journal(&config.node_dir(), Arc::clone(&journal_news))?;
-    let rebooted = restored.boot != Some(boot_id);
 
-    let queries = Arc::new(Queries::new(identity.id));
     let seed = identity::random().map_err(DaemonError::Identity)?;
-    let own = OwnParts {
-        allocs,
-        hierarchy,
-        networks,
+    let queries = Arc::new(Queries::new(identity.id));
+    let tokens = TokenParts {
         queries: Arc::clone(&queries),
         boot_id,
         seed,
     };
+    let own = (allocs, hierarchy, networks, tokens);
     let (executor, kept) = open_executor(&live, own, &inputs).await?;
     let node = first_facts(&config, found, &restored);
     let _watches = watch_host(&executor, &node, &inputs);
@@ -192,33 +189,23 @@ pub async fn run(
         config: live.clone(),
         calls: Arc::new(CallServer::new(Arc::clone(&executor), io, inputs.clone())),
     });
-    let keys = Arc::new(KeyStore::open(&config.node_dir()));
     let session = Arc::new(SessionContext {
         outside: Arc::<Reach>::clone(&reach),
         identity: identity.clone(),
         boot_id: boot_id.0,
         facts: Mutex::new(Arc::clone(&node)),
         inputs,
-        queries: Arc::clone(&queries),
+        queries,
     });
     executor.task_api.forward(Arc::downgrade(&session));
     let caretaker = Caretaker::new(&reach, &session, path, engine, bridge, seed);
     let settings = settings(&config, seed);
-    tracing::info!(
-        node = %identity.id,
-        name = %config.name,
-        restored = restored.allocs.len(),
-        rebooted,
-        "noded starts"
-    );
+    log_start(&identity, &config, &restored, boot_id);
     let core = NodeCore::new(settings, node, restored, kept, boot_id, HostClock.now());
     warn_of_lost_specs(&core);
     take_up_networks(&executor.networks, &core);
     executor.take_up_sockets(&core);
-    let identities = Arc::clone(&executor.identities);
-    let without_spec: BTreeSet<AllocId> = core.allocs_without_spec().collect();
-    identities.retain(|alloc| core.alloc(alloc).is_some() || without_spec.contains(&alloc));
-    let identities = tokio::spawn(identities.run(Arc::<Executor>::clone(&executor)));
+    let _questions = ask_servers(&executor, &core, &config);
     let shell = Shell {
         core,
         clock: Arc::new(HostClock),
@@ -232,11 +219,8 @@ pub async fn run(
     };
     surroundings.ready();
     let caretaker = tokio::spawn(caretaker.run(reload, surroundings));
-    let keys = tokio::spawn(keys::follow(queries, keys));
     let ended = shell.run(stop).await.map_err(DaemonError::Shell);
     caretaker.abort();
-    keys.abort();
-    identities.abort();
     say_goodbye(&endpoint).await;
     ended
 }
@@ -257,6 +241,34 @@ fn watch_host(
     watches
 }
 
+fn log_start(
+    identity: &NodeIdentity,
+    config: &Config,
+    restored: &noded_core::journal::RestoredNode,
+    boot_id: BootId,
+) {
+    tracing::info!(
+        node = %identity.id,
+        name = %config.name,
+        restored = restored.allocs.len(),
+        rebooted = restored.boot != Some(boot_id),
+        "noded starts"
+    );
+}
+
+/// Starts to ask servers for identities and keys; dropping the answer ends it.
+fn ask_servers(executor: &Arc<Executor>, core: &NodeCore, config: &Config) -> JoinSet<()> {
+    let identities = Arc::clone(&executor.identities);
+    let without_spec: BTreeSet<AllocId> = core.allocs_without_spec().collect();
+    identities.retain(|alloc| core.alloc(alloc).is_some() || without_spec.contains(&alloc));
+    let keys = Arc::new(KeyStore::open(&config.node_dir()));
+    let queries = Arc::clone(identities.queries());
+    let mut questions = JoinSet::new();
+    questions.spawn(keys::follow(queries, keys));
+    questions.spawn(identities.run(Arc::<Executor>::clone(executor)));
+    questions
+}
+
 /// An earlier noded may have ended while it fetched artifacts.
 fn drop_staging(allocs: &AllocRoot) {
     if let Err(error) = allocs.drop_all_staging() {
@@ -265,11 +277,8 @@ fn drop_staging(allocs: &AllocRoot) {
     }
 }
 
-/// The parts of an executor that exist before keeper is asked.
-struct OwnParts {
-    allocs: AllocRoot,
-    hierarchy: Hierarchy,
-    networks: Networks,
+/// The parts of the service of identities that exist before keeper is asked.
+struct TokenParts {
     queries: Arc<Queries>,
     boot_id: BootId,
     seed: [u8; 16],
@@ -278,17 +287,10 @@ struct OwnParts {
 /// keeper and whoever asks it; and what it has in custody.
 async fn open_executor(
     config: &LiveConfig,
-    own: OwnParts,
+    own: (AllocRoot, Hierarchy, Networks, TokenParts),
     inputs: &mpsc::Sender<Input>,
 ) -> Result<(Arc<Executor>, Vec<KeptRun>), DaemonError> {
-    let OwnParts {
-        allocs,
-        hierarchy,
-        networks,
-        queries,
-        boot_id,
-        seed,
-    } = own;
+    let (allocs, hierarchy, networks, tokens) = own;
     let now = config.now();
     let launch = launch(&now)?;
     let jail = Jail::open(&now.jail_binary, &hierarchy).map_err(DaemonError::Jail)?;
@@ -305,7 +307,7 @@ async fn open_executor(
         path: now.run_dir.clone(),
         source,
     })?;
-    let identities = open_identities(&now, boot_id, queries, inputs, seed)?;
+    let identities = open_identities(&now, tokens, inputs)?;
     let keeper = keeper_link::start(launch, opened, keeper_inputs(inputs.clone()));
     let parts = HostParts {
         allocs,
@@ -324,12 +326,15 @@ async fn open_executor(
 /// Identities of tasks, with the tokens that an earlier noded of this boot held.
 fn open_identities(
     config: &Config,
-    boot: BootId,
-    queries: Arc<Queries>,
+    tokens: TokenParts,
     inputs: &mpsc::Sender<Input>,
-    seed: [u8; 16],
 ) -> Result<Arc<IdentityService>, DaemonError> {
-    let kept = KeptFiles::open(&config.run_dir, boot).map_err(|source| DaemonError::RunDir {
+    let TokenParts {
+        queries,
+        boot_id,
+        seed,
+    } = tokens;
+    let kept = KeptFiles::open(&config.run_dir, boot_id).map_err(|source| DaemonError::RunDir {
         path: config.run_dir.clone(),
         source,
     })?;

@@ -173,18 +173,12 @@ impl Executor {
                 vec![Event::Alloc { alloc, event }]
             }
             Effect::RetireAlloc { alloc } => {
-                self.watch.forget(alloc);
-                self.task_api.close(alloc);
-                self.variables.forget(alloc);
-                self.identities.forget(alloc).await;
+                self.forget(alloc).await;
                 self.retire(alloc).await;
                 Vec::new()
             }
             Effect::DestroyAlloc { alloc } => {
-                self.watch.forget(alloc);
-                self.task_api.close(alloc);
-                self.variables.forget(alloc);
-                self.identities.forget(alloc).await;
+                self.forget(alloc).await;
                 self.destroy(alloc).await;
                 let event = AllocEvent::Destroyed;
                 vec![Event::Alloc { alloc, event }]
@@ -225,9 +219,7 @@ impl Executor {
                 Vec::new()
             }
             Effect::ReleaseRun { run } => {
-                self.watch.pause(&run);
-                self.variables.pause(&run);
-                self.identities.pause(&run);
+                self.pause(&run);
                 self.release(run).await;
                 Vec::new()
             }
@@ -239,6 +231,21 @@ impl Executor {
             | Effect::TendLeases { .. }
             | Effect::Send { .. } => Vec::new(),
         }
+    }
+
+    /// Nothing is told or renewed for an allocation any more.
+    async fn forget(&self, alloc: AllocId) {
+        self.watch.forget(alloc);
+        self.task_api.close(alloc);
+        self.variables.forget(alloc);
+        self.identities.forget(alloc).await;
+    }
+
+    /// Nothing is told or renewed until the next run.
+    fn pause(&self, run: &RunKey) {
+        self.watch.pause(run);
+        self.variables.pause(run);
+        self.identities.pause(run);
     }
 
     async fn blocking<T: Send + 'static>(

@@ -294,8 +294,8 @@ impl Executor {
         )))
     }
 
-    /// Takes in the variables that are missing and that a server has answered. Returns whether there
-    /// was one: an answer that is known already, and still missing, is awaited.
+    /// Takes in the variables that are missing and that a server has answered. Returns whether
+    /// there was one: an answer that is known already, and still missing, is awaited.
     fn learn_variables(
         &self,
         work: &TemplateWork<'_>,
