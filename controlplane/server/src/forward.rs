@@ -97,44 +97,7 @@ impl Forward {
                 };
                 reply(writer, &answer).await
             }
-            v1::LivenessReport::KIND => {
-                let report: v1::LivenessReport = parse(frame)?;
-                let heard = liveness::from_wire(&report, Instant::now())?;
-                if !self.cluster.is_leader() {
-                    return Err("a liveness report for a leader that is elsewhere".to_owned());
-                }
-                if !self.cluster.raft().hears_majority() {
-                    return Err("a liveness report for a leader without a majority".to_owned());
-                }
-                let (answer, answered) = oneshot::channel();
-                let heard = HeardReport {
-                    server: ServerId::from_u64(report.server_id),
-                    reading: match (report.crowded, report.late) {
-                        (true, _) => Reading::Crowded,
-                        (false, true) => Reading::Late,
-                        (false, false) => Reading::InTime,
-                    },
-                    heard,
-                    answer,
-                };
-                self.heard
-                    .send(heard)
-                    .await
-                    .map_err(|_| "the leader's loop is gone")?;
-                let answer = answered.await.map_err(|_| "another server leads now")?;
-                let confirmed = v1::LivenessConfirmed {
-                    report: report.report,
-                    not_watched: answer
-                        .not_watched
-                        .iter()
-                        .map(|node| Bytes::copy_from_slice(node.as_bytes()))
-                        .collect(),
-                    led_for_ms: answer
-                        .led_for
-                        .map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
-                };
-                reply(writer, &confirmed).await
-            }
+            v1::LivenessReport::KIND => reply(writer, &self.liveness(frame).await?).await,
             v1::DetailRequest::KIND => {
                 let request: v1::DetailRequest = parse(frame)?;
                 reply(writer, &self.detail(&request)).await
@@ -160,6 +123,45 @@ impl Forward {
             }
             other => Err(format!("frame kind {other} is no request between servers")),
         }
+    }
+
+    /// Hands the silence of another server's nodes to the leader's loop.
+    async fn liveness(&self, frame: Frame) -> Result<v1::LivenessConfirmed, String> {
+        let report: v1::LivenessReport = parse(frame)?;
+        let heard = liveness::from_wire(&report, Instant::now())?;
+        if !self.cluster.is_leader() {
+            return Err("a liveness report for a leader that is elsewhere".to_owned());
+        }
+        if !self.cluster.raft().hears_majority() {
+            return Err("a liveness report for a leader without a majority".to_owned());
+        }
+        let (answer, answered) = oneshot::channel();
+        let heard = HeardReport {
+            server: ServerId::from_u64(report.server_id),
+            reading: match (report.crowded, report.late) {
+                (true, _) => Reading::Crowded,
+                (false, true) => Reading::Late,
+                (false, false) => Reading::InTime,
+            },
+            heard,
+            answer,
+        };
+        self.heard
+            .send(heard)
+            .await
+            .map_err(|_| "the leader's loop is gone")?;
+        let answer = answered.await.map_err(|_| "another server leads now")?;
+        Ok(v1::LivenessConfirmed {
+            report: report.report,
+            not_watched: answer
+                .not_watched
+                .iter()
+                .map(|node| Bytes::copy_from_slice(node.as_bytes()))
+                .collect(),
+            led_for_ms: answer
+                .led_for
+                .map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
+        })
     }
 
     /// Proposes what another server sent. Updates of its nodes wait with those of this server's,

@@ -202,9 +202,7 @@ pub async fn run(
     let settings = settings(&config, seed);
     log_start(&identity, &config, &restored, boot_id);
     let core = NodeCore::new(settings, node, restored, kept, boot_id, HostClock.now());
-    warn_of_lost_specs(&core);
-    take_up_networks(&executor.networks, &core);
-    executor.take_up_sockets(&core);
+    take_up(&executor, &core);
     let _questions = ask_servers(&executor, &core, &config);
     let shell = Shell {
         core,
@@ -223,6 +221,13 @@ pub async fn run(
     caretaker.abort();
     say_goodbye(&endpoint).await;
     ended
+}
+
+/// Goes on with the networks and sockets of the allocations that the journal has.
+fn take_up(executor: &Arc<Executor>, core: &NodeCore) {
+    warn_of_lost_specs(core);
+    take_up_networks(&executor.networks, core);
+    executor.take_up_sockets(core);
 }
 
 /// Starts to look at what tasks use, and at what other programs may change; dropping the answer

@@ -58,24 +58,7 @@ impl Config {
                 return Err(value("tls", hint));
             }
         };
-        // A server that names others and no number joins them: their cluster exists.
-        let joins = file.server.bootstrap_expect.is_none() && !file.server.retry_join.is_empty();
-        let expect = file
-            .server
-            .bootstrap_expect
-            .unwrap_or(if joins { 0 } else { 1 });
-        if !joins && !matches!(expect, 1 | 3 | 5) {
-            return Err(value("server.bootstrap_expect", "expected 1, 3 or 5"));
-        }
-        if expect == 1 && !file.server.retry_join.is_empty() {
-            let message = "1 forms a cluster alone, but others are named in retry_join: leave \
-                           bootstrap_expect out to join them";
-            return Err(value("server.bootstrap_expect", message));
-        }
-        if expect > 1 && file.server.retry_join.is_empty() {
-            let message = "missing: name the other servers, or bootstrap_expect is never reached";
-            return Err(value("server.retry_join", message));
-        }
+        let expect = bootstrap_expect(file)?;
         let (liveness, raft) = times::of(file)?;
         let (kek_sources, wrapping_kek) = keks::sources(file)?;
         Ok(Self {
@@ -112,6 +95,29 @@ impl Config {
             log: log(file)?,
         })
     }
+}
+
+/// The servers that form the cluster; 0: this one joins an existing one.
+fn bootstrap_expect(file: &ConfigFile) -> Result<u32, ConfigError> {
+    // A server that names others and no number joins them: their cluster exists.
+    let joins = file.server.bootstrap_expect.is_none() && !file.server.retry_join.is_empty();
+    let expect = file
+        .server
+        .bootstrap_expect
+        .unwrap_or(if joins { 0 } else { 1 });
+    if !joins && !matches!(expect, 1 | 3 | 5) {
+        return Err(value("server.bootstrap_expect", "expected 1, 3 or 5"));
+    }
+    if expect == 1 && !file.server.retry_join.is_empty() {
+        let message = "1 forms a cluster alone, but others are named in retry_join: leave \
+                       bootstrap_expect out to join them";
+        return Err(value("server.bootstrap_expect", message));
+    }
+    if expect > 1 && file.server.retry_join.is_empty() {
+        let message = "missing: name the other servers, or bootstrap_expect is never reached";
+        return Err(value("server.retry_join", message));
+    }
+    Ok(expect)
 }
 
 /// A filter takes any other word for the name of a module, and would show nothing at all.

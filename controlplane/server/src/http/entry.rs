@@ -144,10 +144,7 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         Err(error) => return route::not_found(&error, &path, &api.config),
     };
     let held = parts.extensions.remove::<Held>();
-    let mut shown = shown(&parts, held.as_ref())?;
-    if let Some(via) = &via {
-        shown.address = Some(via.address);
-    }
+    let shown = shown(&parts, held.as_ref(), via.as_ref())?;
     let requested = Requested {
         endpoint,
         method: method.unwrap_or(protocol_api::Method::Get),
@@ -188,10 +185,11 @@ async fn answer(entry: Entry, request: Request) -> Answered {
 ///
 /// # Errors
 /// If its headers contradict each other.
-fn shown(parts: &Parts, held: Option<&Held>) -> Result<Shown, HttpError> {
-    let address = match held {
-        Some(held) => Some(held.address()),
-        None => parts.extensions.get().map(|ClientAddress(it)| *it),
+fn shown(parts: &Parts, held: Option<&Held>, via: Option<&ViaNode>) -> Result<Shown, HttpError> {
+    let address = match (via, held) {
+        (Some(via), _) => Some(via.address),
+        (None, Some(held)) => Some(held.address()),
+        (None, None) => parts.extensions.get().map(|ClientAddress(it)| *it),
     };
     Ok(Shown {
         credential: Credential::of(&parts.headers)?,

@@ -333,9 +333,9 @@ impl Judged {
     }
 }
 
-/// Refuses client and workload tokens of a server that has heard no leader for `acl.stale_max`: they may have
-/// been deleted long ago. Management tokens go on, because the operator of a broken cluster has to
-/// see it.
+/// Refuses client and workload tokens of a server that has heard no leader for `acl.stale_max`:
+/// they may have been deleted long ago. Management tokens go on, because the operator of a broken
+/// cluster has to see it.
 fn check_contact(api: &Api, caller: &Caller) -> Result<(), HttpError> {
     let is_client = matches!(
         caller,

@@ -55,7 +55,7 @@ pub enum Shown {
     Verified(TokenDigest),
 }
 
-/// What becomes of a request.
+/// The verdict on a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It is forwarded, and [`Guard::end`] follows.
@@ -95,7 +95,7 @@ impl Limit {
     }
 }
 
-/// What a server made of a credential.
+/// A server's judgment of a credential.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Judged {
     /// It is valid.

@@ -30,124 +30,127 @@ fn passes(guard: &mut Guard, shown: Shown, judged: Judged, now: Moment) {
     guard.end();
 }
 
+/// Heads of requests, and how each is taken.
+const HEADS: &[(&str, Result<Framing, BadHead>)] = &[
+    ("GET / HTTP/1.1\r\nHost: x\r\n\r\n", Ok(Framing::Sized(0))),
+    (
+        "GET /v1/jobs?prefix=a HTTP/1.0\r\n\r\n",
+        Ok(Framing::Sized(0)),
+    ),
+    (
+        "PUT /a HTTP/1.1\r\ncontent-LENGTH:  12 \r\n\r\n",
+        Ok(Framing::Sized(12)),
+    ),
+    (
+        "PUT /a HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n",
+        Ok(Framing::Chunked),
+    ),
+    (
+        "GET /a HTTP/1.1\r\nUpgrade: websocket\r\n\r\n",
+        Ok(Framing::Upgrade),
+    ),
+    (
+        "GET /a HTTP/1.1\r\nx: \u{e9}\t1\r\n\r\n",
+        Ok(Framing::Sized(0)),
+    ),
+    // Two lengths.
+    (
+        "PUT /a HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
+        Err(BadHead::Twice),
+    ),
+    (
+        "PUT /a HTTP/1.1\r\nContent-Length: 1, 1\r\n\r\n",
+        Err(BadHead::Length),
+    ),
+    (
+        "PUT /a HTTP/1.1\r\nContent-Length: +1\r\n\r\n",
+        Err(BadHead::Length),
+    ),
+    (
+        "PUT /a HTTP/1.1\r\nContent-Length: 0x1\r\n\r\n",
+        Err(BadHead::Length),
+    ),
+    (
+        "PUT /a HTTP/1.1\r\nContent-Length:\r\n\r\n",
+        Err(BadHead::Length),
+    ),
+    (
+        "PUT /a HTTP/1.1\r\nContent-Length: 18446744073709551617\r\n\r\n",
+        Err(BadHead::Length),
+    ),
+    // Chunked beside a length, in either order, and other codings.
+    (
+        "PUT /a HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        Err(BadHead::Twice),
+    ),
+    (
+        "PUT /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
+        Err(BadHead::Twice),
+    ),
+    (
+        "PUT /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+        Err(BadHead::Twice),
+    ),
+    (
+        "PUT /a HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        Err(BadHead::Coding),
+    ),
+    (
+        "PUT /a HTTP/1.1\r\nTransfer-Encoding: xchunked\r\n\r\n",
+        Err(BadHead::Coding),
+    ),
+    (
+        "PUT /a HTTP/1.1\r\nTransfer-Encoding: chunked;\r\n\r\n",
+        Err(BadHead::Coding),
+    ),
+    (
+        "PUT /a HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+        Err(BadHead::Coding),
+    ),
+    (
+        "PUT /a HTTP/1.1\r\nTransfer-Encoding : chunked\r\n\r\n",
+        Err(BadHead::Name),
+    ),
+    (
+        "GET /a HTTP/1.1\r\nUpgrade: websocket\r\nContent-Length: 3\r\n\r\n",
+        Err(BadHead::UpgradeWithBody),
+    ),
+    // Folded lines, line ends, control characters.
+    (
+        "GET /a HTTP/1.1\r\nx: 1\r\n 2\r\n\r\n",
+        Err(BadHead::Folded),
+    ),
+    ("GET /a HTTP/1.1\r\n x: 1\r\n\r\n", Err(BadHead::Folded)),
+    ("GET /a HTTP/1.1\r\nx: 1\n\r\n\r\n", Err(BadHead::LineEnd)),
+    ("GET /a HTTP/1.1\nx: 1\r\n\r\n", Err(BadHead::LineEnd)),
+    ("GET /a HTTP/1.1\r\nx: 1\r2\r\n\r\n", Err(BadHead::LineEnd)),
+    ("GET /a HTTP/1.1\r\nx: \0\r\n\r\n", Err(BadHead::Value)),
+    ("GET /a HTTP/1.1\r\nno colon\r\n\r\n", Err(BadHead::Name)),
+    ("GET /a HTTP/1.1\r\n: 1\r\n\r\n", Err(BadHead::Name)),
+    // Targets.
+    (
+        "GET http://other/v1/jobs HTTP/1.1\r\n\r\n",
+        Err(BadHead::Target),
+    ),
+    ("OPTIONS * HTTP/1.1\r\n\r\n", Err(BadHead::Target)),
+    ("CONNECT other:80 HTTP/1.1\r\n\r\n", Err(BadHead::Target)),
+    ("GET /a\u{1} HTTP/1.1\r\n\r\n", Err(BadHead::Target)),
+    ("GET  /a HTTP/1.1\r\n\r\n", Err(BadHead::RequestLine)),
+    ("GET /a b HTTP/1.1\r\n\r\n", Err(BadHead::RequestLine)),
+    ("GET\t/a HTTP/1.1\r\n\r\n", Err(BadHead::RequestLine)),
+    ("get /a HTTP/1.1\r\n\r\n", Err(BadHead::RequestLine)),
+    ("\r\nGET /a HTTP/1.1\r\n\r\n", Err(BadHead::RequestLine)),
+    ("GET /a\r\n\r\n", Err(BadHead::RequestLine)),
+    ("GET /a HTTP/2.0\r\n\r\n", Err(BadHead::Version)),
+    (
+        "GET /a HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        Err(BadHead::Twice),
+    ),
+];
+
 #[test]
 fn heads_are_taken_or_refused_by_this_table() {
-    for (text, expected) in [
-        ("GET / HTTP/1.1\r\nHost: x\r\n\r\n", Ok(Framing::Sized(0))),
-        (
-            "GET /v1/jobs?prefix=a HTTP/1.0\r\n\r\n",
-            Ok(Framing::Sized(0)),
-        ),
-        (
-            "PUT /a HTTP/1.1\r\ncontent-LENGTH:  12 \r\n\r\n",
-            Ok(Framing::Sized(12)),
-        ),
-        (
-            "PUT /a HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n",
-            Ok(Framing::Chunked),
-        ),
-        (
-            "GET /a HTTP/1.1\r\nUpgrade: websocket\r\n\r\n",
-            Ok(Framing::Upgrade),
-        ),
-        (
-            "GET /a HTTP/1.1\r\nx: \u{e9}\t1\r\n\r\n",
-            Ok(Framing::Sized(0)),
-        ),
-        // Two lengths.
-        (
-            "PUT /a HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
-            Err(BadHead::Twice),
-        ),
-        (
-            "PUT /a HTTP/1.1\r\nContent-Length: 1, 1\r\n\r\n",
-            Err(BadHead::Length),
-        ),
-        (
-            "PUT /a HTTP/1.1\r\nContent-Length: +1\r\n\r\n",
-            Err(BadHead::Length),
-        ),
-        (
-            "PUT /a HTTP/1.1\r\nContent-Length: 0x1\r\n\r\n",
-            Err(BadHead::Length),
-        ),
-        (
-            "PUT /a HTTP/1.1\r\nContent-Length:\r\n\r\n",
-            Err(BadHead::Length),
-        ),
-        (
-            "PUT /a HTTP/1.1\r\nContent-Length: 18446744073709551617\r\n\r\n",
-            Err(BadHead::Length),
-        ),
-        // Chunked beside a length, in either order, and other codings.
-        (
-            "PUT /a HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-            Err(BadHead::Twice),
-        ),
-        (
-            "PUT /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
-            Err(BadHead::Twice),
-        ),
-        (
-            "PUT /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
-            Err(BadHead::Twice),
-        ),
-        (
-            "PUT /a HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
-            Err(BadHead::Coding),
-        ),
-        (
-            "PUT /a HTTP/1.1\r\nTransfer-Encoding: xchunked\r\n\r\n",
-            Err(BadHead::Coding),
-        ),
-        (
-            "PUT /a HTTP/1.1\r\nTransfer-Encoding: chunked;\r\n\r\n",
-            Err(BadHead::Coding),
-        ),
-        (
-            "PUT /a HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
-            Err(BadHead::Coding),
-        ),
-        (
-            "PUT /a HTTP/1.1\r\nTransfer-Encoding : chunked\r\n\r\n",
-            Err(BadHead::Name),
-        ),
-        (
-            "GET /a HTTP/1.1\r\nUpgrade: websocket\r\nContent-Length: 3\r\n\r\n",
-            Err(BadHead::UpgradeWithBody),
-        ),
-        // Folded lines, line ends, control characters.
-        (
-            "GET /a HTTP/1.1\r\nx: 1\r\n 2\r\n\r\n",
-            Err(BadHead::Folded),
-        ),
-        ("GET /a HTTP/1.1\r\n x: 1\r\n\r\n", Err(BadHead::Folded)),
-        ("GET /a HTTP/1.1\r\nx: 1\n\r\n\r\n", Err(BadHead::LineEnd)),
-        ("GET /a HTTP/1.1\nx: 1\r\n\r\n", Err(BadHead::LineEnd)),
-        ("GET /a HTTP/1.1\r\nx: 1\r2\r\n\r\n", Err(BadHead::LineEnd)),
-        ("GET /a HTTP/1.1\r\nx: \0\r\n\r\n", Err(BadHead::Value)),
-        ("GET /a HTTP/1.1\r\nno colon\r\n\r\n", Err(BadHead::Name)),
-        ("GET /a HTTP/1.1\r\n: 1\r\n\r\n", Err(BadHead::Name)),
-        // Targets.
-        (
-            "GET http://other/v1/jobs HTTP/1.1\r\n\r\n",
-            Err(BadHead::Target),
-        ),
-        ("OPTIONS * HTTP/1.1\r\n\r\n", Err(BadHead::Target)),
-        ("CONNECT other:80 HTTP/1.1\r\n\r\n", Err(BadHead::Target)),
-        ("GET /a\u{1} HTTP/1.1\r\n\r\n", Err(BadHead::Target)),
-        ("GET  /a HTTP/1.1\r\n\r\n", Err(BadHead::RequestLine)),
-        ("GET /a b HTTP/1.1\r\n\r\n", Err(BadHead::RequestLine)),
-        ("GET\t/a HTTP/1.1\r\n\r\n", Err(BadHead::RequestLine)),
-        ("get /a HTTP/1.1\r\n\r\n", Err(BadHead::RequestLine)),
-        ("\r\nGET /a HTTP/1.1\r\n\r\n", Err(BadHead::RequestLine)),
-        ("GET /a\r\n\r\n", Err(BadHead::RequestLine)),
-        ("GET /a HTTP/2.0\r\n\r\n", Err(BadHead::Version)),
-        (
-            "GET /a HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-            Err(BadHead::Twice),
-        ),
-    ] {
+    for &(text, expected) in HEADS {
         assert_eq!(head::check(text.as_bytes()), expected, "{text:?}");
     }
 }

@@ -137,14 +137,14 @@ impl Sessions {
         });
         if moved.await.is_err() {
             // The node ends.
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 
     /// Waits for a change. Cancel-safe.
     pub(super) async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -339,6 +339,11 @@ fn report_samples() -> Vec<Sample> {
             }],
         }),
         sample(watch_known()),
+    ]
+}
+
+fn delta_samples() -> Vec<Sample> {
+    vec![
         sample(v1::WatchDelta {
             previous_index: 300,
             index: 302,
@@ -849,6 +854,7 @@ pub(crate) fn samples() -> impl Iterator<Item = Sample> {
         heartbeat_samples(),
         report_samples(),
         vec![networked_batch()],
+        delta_samples(),
         bulk_samples(),
         request_samples(),
         server_samples(),

@@ -380,77 +380,80 @@ fn every_key_refuses_a_value_of_another_type_by_its_name() {
     }
 }
 
+/// Keys, and lines in which their value could have no effect.
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("server.num_schedulers", "server { num_schedulers = 0 }"),
+    ("server.num_schedulers", "server { num_schedulers = 65 }"),
+    (
+        "server.raft_snapshot_entries",
+        "server { raft_snapshot_entries = 63 }",
+    ),
+    ("limits.http_max_conns", "limits { http_max_conns = 0 }"),
+    (
+        "limits.http_max_conns_per_client",
+        "limits { http_max_conns_per_client = 0 }",
+    ),
+    ("limits.job_max_bytes", "limits { job_max_bytes = 1023 }"),
+    (
+        "server.root_key_rotation_threshold",
+        "server { root_key_rotation_threshold = \"9s\" }",
+    ),
+    (
+        "server.root_key_gc_interval",
+        "server { root_key_gc_interval = \"0s\" }",
+    ),
+    (
+        "server.oidc_issuer",
+        "server { oidc_issuer = \"http://id.example\" }",
+    ),
+    (
+        "server.oidc_issuer",
+        "server { oidc_issuer = \"https://id.example/?a=b\" }",
+    ),
+    ("limits.sessions_max", "limits { sessions_max = 0 }"),
+    (
+        "http.response_headers",
+        "http { response_headers = { \"a b\" = \"c\" } }",
+    ),
+    (
+        "http.response_headers",
+        "http { response_headers = { a = \"b\\nc\" } }",
+    ),
+    (
+        "keyring.file.path",
+        "keyring \"file\" {\n path = \"keys\"\n}",
+    ),
+    (
+        "keyring.file.active_kek",
+        "keyring \"file\" {\n active_kek = \"ab12\"\n}",
+    ),
+    (
+        "keyring.credential.name",
+        "keyring \"credential\" {\n name = \"../kek\"\n}",
+    ),
+    (
+        "keyring.environment.variable",
+        "keyring \"environment\" {\n variable = \"A=B\"\n}",
+    ),
+    (
+        "keyring",
+        "keyring \"credential\" {\n active = true\n}\nkeyring \"environment\" {\n active = \
+             true\n}",
+    ),
+    (
+        "acl.token_max_expiration_ttl",
+        "acl { token_max_expiration_ttl = \"30s\" }",
+    ),
+    (
+        "tls.verify_https_client",
+        "tls {\n ca_file = \"/ca\"\n cert_file = \"/cert\"\n key_file = \"/key\"\n \
+             verify_https_client = true\n}",
+    ),
+];
+
 #[test]
 fn a_value_that_could_have_no_effect_is_refused_by_its_key() {
-    for (key, lines) in [
-        ("server.num_schedulers", "server { num_schedulers = 0 }"),
-        ("server.num_schedulers", "server { num_schedulers = 65 }"),
-        (
-            "server.raft_snapshot_entries",
-            "server { raft_snapshot_entries = 63 }",
-        ),
-        ("limits.http_max_conns", "limits { http_max_conns = 0 }"),
-        (
-            "limits.http_max_conns_per_client",
-            "limits { http_max_conns_per_client = 0 }",
-        ),
-        ("limits.job_max_bytes", "limits { job_max_bytes = 1023 }"),
-        (
-            "server.root_key_rotation_threshold",
-            "server { root_key_rotation_threshold = \"9s\" }",
-        ),
-        (
-            "server.root_key_gc_interval",
-            "server { root_key_gc_interval = \"0s\" }",
-        ),
-        (
-            "server.oidc_issuer",
-            "server { oidc_issuer = \"http://id.example\" }",
-        ),
-        (
-            "server.oidc_issuer",
-            "server { oidc_issuer = \"https://id.example/?a=b\" }",
-        ),
-        ("limits.sessions_max", "limits { sessions_max = 0 }"),
-        (
-            "http.response_headers",
-            "http { response_headers = { \"a b\" = \"c\" } }",
-        ),
-        (
-            "http.response_headers",
-            "http { response_headers = { a = \"b\\nc\" } }",
-        ),
-        (
-            "keyring.file.path",
-            "keyring \"file\" {\n path = \"keys\"\n}",
-        ),
-        (
-            "keyring.file.active_kek",
-            "keyring \"file\" {\n active_kek = \"ab12\"\n}",
-        ),
-        (
-            "keyring.credential.name",
-            "keyring \"credential\" {\n name = \"../kek\"\n}",
-        ),
-        (
-            "keyring.environment.variable",
-            "keyring \"environment\" {\n variable = \"A=B\"\n}",
-        ),
-        (
-            "keyring",
-            "keyring \"credential\" {\n active = true\n}\nkeyring \"environment\" {\n active = \
-             true\n}",
-        ),
-        (
-            "acl.token_max_expiration_ttl",
-            "acl { token_max_expiration_ttl = \"30s\" }",
-        ),
-        (
-            "tls.verify_https_client",
-            "tls {\n ca_file = \"/ca\"\n cert_file = \"/cert\"\n key_file = \"/key\"\n \
-             verify_https_client = true\n}",
-        ),
-    ] {
+    for &(key, lines) in WITHOUT_EFFECT {
         let error = build(&with(lines)).expect_err(lines);
         assert!(error.starts_with(&format!("{key}: ")), "{lines}: {error}");
     }

@@ -84,9 +84,8 @@ pub(super) fn open(api: &Api, variable: &Variable) -> Result<VariableItems, Http
 
 /// Whether the items have to be sealed again: their key went meanwhile.
 pub(super) fn is_sealed_too_early(error: &ChangeError) -> bool {
-    let refusal = match error {
-        ChangeError::Refused(Refusal::Access(refusal)) => refusal,
-        _ => return false,
+    let ChangeError::Refused(Refusal::Access(refusal)) = error else {
+        return false;
     };
     matches!(refusal, AccessRefusal::SealingKeyGone(_))
 }

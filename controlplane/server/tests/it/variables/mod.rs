@@ -148,6 +148,11 @@ async fn requests_with_mistakes_are_refused_in_nomads_words() {
         let refused = put(&world, path, body).await;
         assert_eq!(refused, (400, json!(text)), "{path}");
     }
+}
+
+#[tokio::test]
+async fn bodies_of_another_shape_are_refused() {
+    let world = World::start().await;
     let (status, answer) = put(&world, "/v1/var/a", json!({ "Items": { "k": 1 } })).await;
     assert_eq!(status, 400);
     assert!(

@@ -166,7 +166,7 @@ proptest! {
             }
             prop_assert_eq!(&shown(&cluster), &model);
         }
-        let (from, mut replica) = restored.unwrap_or((0, State::new()));
+        let (from, mut replica) = restored.unwrap_or_else(|| (0, State::new()));
         for (index, stamped) in &cluster.log[from..] {
             let bytes = encode(stamped).expect("bytes");
             replica.apply(*index, decode(&bytes).expect("the command"));

@@ -116,7 +116,11 @@ pub(crate) fn journals() -> Vec<Vec<u8>> {
             epoch: noded_core::SessionEpoch(4),
         },
         JournalRecord::Spec { hash: spec, job },
-        JournalRecord::Desired { alloc, spec },
+        JournalRecord::Desired {
+            alloc,
+            spec,
+            root_key: Some(1),
+        },
         JournalRecord::Intent {
             run: RunKey::new(id, "task", RunEpoch(1)),
         },
