@@ -70,7 +70,8 @@ pub fn wire_message(data: &[u8]) -> Verdict {
         WatchDelta watch_delta,
         NodeRequest |message: v1::NodeRequest| node_request(&message),
         NodeReply nothing_inside,
-        ExecInput nothing_inside,
+        ExecInput nothing_inside, QueryRequest nothing_inside, QueryReply nothing_inside,
+        ApiRequest nothing_inside, ApiResponse nothing_inside, ApiBody nothing_inside,
         ProposeRequest |message: v1::ProposeRequest| {
             crate::log_entry(&message.command);
             Ok(())
@@ -86,10 +87,10 @@ pub fn wire_message(data: &[u8]) -> Verdict {
         DetailRequest |message: v1::DetailRequest| detail_request(&message),
         DetailReply detail_reply,
         MembershipRequest nothing_inside, MembershipReply nothing_inside,
-        AboutRequest nothing_inside,
-        AboutReply nothing_inside,
+        AboutRequest nothing_inside, AboutReply nothing_inside,
         KekRequest nothing_inside, KekReply nothing_inside, KekStore nothing_inside,
         KekProofRequest nothing_inside, KekProofReply nothing_inside,
+        LockRenewRequest nothing_inside, LockRenewReply nothing_inside,
     }
 }
 

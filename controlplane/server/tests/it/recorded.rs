@@ -284,7 +284,8 @@ async fn reads_of_a_recorded_state_answer_as_recorded() {
     let restored_at = epoch.expect("after 1970").as_nanos();
     restore(&world.client, saved).await.expect("restored");
     world.until(|it| it.nodes().next().is_some()).await;
-    let snapshot = settled(&world).await;
+    settled(&world).await;
+    let snapshot = world.until_signed().await;
     let recorded = Recorded {
         index,
         restored_at: restored_at.try_into().expect("before 2554"),

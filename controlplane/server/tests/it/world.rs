@@ -104,6 +104,17 @@ impl World {
     }
 
     /// The index of a command that changes nothing: what lies between two of these are the entries
+    /// Waits until the leader has made the first root key and moved all allocations to it: no entry
+    /// of the log is its own afterwards.
+    pub(crate) async fn until_signed(&self) -> Snapshot {
+        self.until(|snapshot| {
+            let active = snapshot.active_root_key().map_or(0, |key| key.number);
+            let others = snapshot.live_allocs_not_of_key(active).count();
+            snapshot.identities_begun() && others == 0
+        })
+        .await
+    }
+
     /// that were made meanwhile.
     pub(crate) async fn barrier(&self) -> u64 {
         let changed = self.server.cluster().change(Command::Barrier).await;

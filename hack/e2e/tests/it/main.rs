@@ -16,6 +16,7 @@ mod faults;
 mod fleet;
 mod forwarding;
 mod go_client;
+mod identities;
 mod launches;
 mod lifecycle;
 mod networks;

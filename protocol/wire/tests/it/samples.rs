@@ -365,8 +365,10 @@ fn delta_samples() -> Vec<Sample> {
             ..sample(v1::WatchDelta {
                 changed: vec![v1::DesiredAlloc {
                     alloc_id: id(0xa1),
+                    version: 12,
+                    spec_hash: Bytes::from(vec![6; 32]),
+                    json: Bytes::from_static(b"{}"),
                     root_key: 3,
-                    ..v1::DesiredAlloc::default()
                 }],
                 ..v1::WatchDelta::default()
             })
