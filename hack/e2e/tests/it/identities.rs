@@ -77,7 +77,7 @@ async fn said(shell: &Shell<'_>, job: &str, line: &str) -> anyhow::Result<(Strin
 
 /// The status of a read of a job's variable with a token, at a server.
 async fn status(cluster: &Cluster, server: usize, job: &str, token: &str) -> anyhow::Result<u16> {
-    let client = cluster.client(server)?.with_token(token.to_owned());
+    let client = cluster.client(server)?.with_token(Some(token.to_owned()));
     let path = format!("/v1/var/nomad/jobs/{job}");
     match client.get::<Value>(&path, &Query::new()).await {
         Ok(_) => Ok(200),
