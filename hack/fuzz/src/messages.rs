@@ -49,7 +49,7 @@ pub fn wire_message(data: &[u8]) -> Verdict {
             facts(message.facts);
             reports(message.allocs)
         },
-        SyncAck nothing_inside,
+        SyncAck nothing_inside, Attached nothing_inside, CallsWanted nothing_inside,
         StatusBatch |message: v1::StatusBatch| reports(message.allocs),
         BatchAck nothing_inside,
         DetailReport |message: v1::DetailReport| reports(message.allocs),
@@ -62,8 +62,6 @@ pub fn wire_message(data: &[u8]) -> Verdict {
             node_id("node_id", &message.node_id)?;
             bytes32("secret", &message.secret).map(drop)
         },
-        Attached nothing_inside,
-        CallsWanted nothing_inside,
         StreamHello |message: v1::StreamHello| node_id("node_id", &message.node_id).map(drop),
         WatchMap watch_map,
         WatchKnown |message: v1::WatchKnown| watch_known(&message),
@@ -87,10 +85,10 @@ pub fn wire_message(data: &[u8]) -> Verdict {
         DetailRequest |message: v1::DetailRequest| detail_request(&message),
         DetailReply detail_reply,
         MembershipRequest nothing_inside, MembershipReply nothing_inside,
-        AboutRequest nothing_inside, AboutReply nothing_inside,
-        KekRequest nothing_inside, KekReply nothing_inside, KekStore nothing_inside,
-        KekProofRequest nothing_inside, KekProofReply nothing_inside,
-        LockRenewRequest nothing_inside, LockRenewReply nothing_inside,
+        AboutRequest nothing_inside, AboutReply nothing_inside, KekRequest nothing_inside,
+        KekReply nothing_inside, KekStore nothing_inside, KekProofRequest nothing_inside,
+        KekProofReply nothing_inside, LockRenewRequest nothing_inside,
+        LockRenewReply nothing_inside,
     }
 }
 

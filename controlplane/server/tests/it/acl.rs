@@ -161,7 +161,6 @@ async fn a_second_bootstrap_leaves_no_trace_in_the_log() {
         .put("/v1/acl/bootstrap", json!({}))
         .await
         .expect("the first token");
-    world.until_signed().await;
     let before = world.barrier().await;
     for _ in 0..10 {
         let (status, _) = refusal(world.put("/v1/acl/bootstrap", json!({})).await);

@@ -66,7 +66,6 @@ async fn a_complete_report_of_which_something_is_missing_is_refused_and_counted(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_costs_two_entries_and_none_where_it_goes_on() {
     let world = World::start().await;
-    world.until_signed().await;
     let begun = world.barrier().await;
     let mut node = FakeNode::join(&world).await;
     let joined = world.barrier().await;

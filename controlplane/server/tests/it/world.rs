@@ -71,8 +71,8 @@ impl World {
         bend(&mut config);
         let server = Server::start_at(config, clock).await.expect("a server");
         let mut newest = server.cluster().hub().watch();
-        // The entry of the first root key is the last that a new server makes by itself.
-        let ready = newest.wait_for(|snapshot| snapshot.active_root_key().is_some());
+        // The entry that begins identities is the last that a new server makes by itself.
+        let ready = newest.wait_for(|snapshot| snapshot.identities_begun());
         let ready = tokio::time::timeout(PATIENCE, ready).await;
         drop(
             ready
