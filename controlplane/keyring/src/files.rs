@@ -102,7 +102,7 @@ pub enum KekFileError {
 pub struct LoadedKeks {
     /// The KEKs.
     pub keks: Vec<Kek>,
-    /// Those of them that the host hands over: they are in no file, and no other server gets them.
+    /// KEKs that the host hands over: they are in no file, and no other server gets them.
     pub provided: BTreeSet<KekId>,
     /// The KEK that every root key is to be wrapped with; `None` where any may.
     pub wanted: Option<KekId>,

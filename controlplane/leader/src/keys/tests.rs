@@ -286,7 +286,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 
 proptest! {
     #[test]
-    fn one_key_is_active_and_no_key_that_is_needed_goes(events in events()) {
+    fn keys_that_are_needed_stay_and_exactly_one_is_active(events in events()) {
         use controlplane_state::command::{KeyRemoval, RootKeyChange};
         let mut scene = Scene::new();
         for event in events {

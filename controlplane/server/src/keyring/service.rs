@@ -31,7 +31,7 @@ enum Repeated {
     Yes,
 }
 
-/// What the host says of the KEKs.
+/// The KEKs as the host configures them.
 #[derive(Debug, Default)]
 struct Host {
     /// KEKs that it hands over, of which no other server gets a copy.

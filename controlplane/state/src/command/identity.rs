@@ -20,7 +20,7 @@ pub const RESIGN_ALLOCS_MAX: usize = 5000;
 pub struct AllocsResign {
     /// The number of the active key that the proposer saw. Refused where another one is active.
     pub key: u32,
-    /// The allocations, at most [`RESIGN_ALLOCS_MAX`]. Those that are unknown, over for their
+    /// The allocations, at most [`RESIGN_ALLOCS_MAX`]. Allocations that are unknown, over for their
     /// client or signed with this key already are passed over.
     pub allocs: Vec<AllocId>,
 }

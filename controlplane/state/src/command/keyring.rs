@@ -18,12 +18,12 @@ pub struct RootKeyUpsert {
     /// The number of the active key that the proposer saw; `None` where it saw none. Refused where
     /// another one is active: of two leaders that make the first key, one does.
     pub replaces: Option<u32>,
-    /// What becomes of the active key, where the new one takes its place.
+    /// The next state of the active key, where the new one takes its place.
     #[serde(default, skip_serializing_if = "Rotation::is_plain")]
     pub rotation: Rotation,
 }
 
-/// What becomes of the key that a new active key replaces.
+/// The next state of the key that a new active key replaces.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 pub enum Rotation {
     /// It is inactive, and opens the variables that it sealed.

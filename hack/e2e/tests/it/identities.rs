@@ -60,6 +60,22 @@ fn job(id: &str, driver: &str) -> Value {
     }})
 }
 
+/// Three servers with access control, and a node.
+async fn start() -> anyhow::Result<(Cluster, Node)> {
+    let cluster = Cluster::start(Settings::of(3).with_access_control(MANAGER)).await?;
+    let node = Node::start(&cluster).await?;
+    Ok((cluster, node))
+}
+
+/// The command line of an operator, at the second server.
+fn operator(cluster: &Cluster) -> Shell<'_> {
+    Shell {
+        cluster,
+        server: 1,
+        token: MANAGER,
+    }
+}
+
 /// The allocation of a job, once its task has said `line`; and all that it said.
 async fn said(shell: &Shell<'_>, job: &str, line: &str) -> anyhow::Result<(String, String)> {
     let cluster = shell.cluster;
@@ -90,13 +106,8 @@ async fn tasks_read_their_variable_through_their_socket() -> anyhow::Result<()> 
     if !has_root() {
         return Ok(());
     }
-    let cluster = Cluster::start(Settings::of(3).with_access_control(MANAGER)).await?;
-    let node = Node::start(&cluster).await?;
-    let shell = Shell {
-        cluster: &cluster,
-        server: 1,
-        token: MANAGER,
-    };
+    let (cluster, node) = start().await?;
+    let shell = operator(&cluster);
     for driver in ["raw_exec", "exec"] {
         let id = format!("with-{}", driver.replace('_', "-"));
         shell.works(&["var", "put", &format!("nomad/jobs/{id}"), "word=planted"])?;
@@ -143,13 +154,8 @@ async fn tasks_get_other_tokens_when_their_key_goes_by_force() -> anyhow::Result
     if !has_root() {
         return Ok(());
     }
-    let cluster = Cluster::start(Settings::of(3).with_access_control(MANAGER)).await?;
-    let node = Node::start(&cluster).await?;
-    let shell = Shell {
-        cluster: &cluster,
-        server: 0,
-        token: MANAGER,
-    };
+    let (cluster, node) = start().await?;
+    let shell = operator(&cluster);
     shell.works(&["var", "put", "nomad/jobs/web", "word=planted"])?;
     let body = job("web", "raw_exec");
     let client = cluster.client(0)?;

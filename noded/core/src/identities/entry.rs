@@ -88,7 +88,7 @@ impl Entry {
         }
     }
 
-    /// One that an earlier daemon of this boot held.
+    /// A token that an earlier daemon of this boot held.
     pub(super) fn restored(token: HeldToken, seed: u64) -> Self {
         let mut entry = Self::wanted(token.root_key, seed, token.came);
         entry.interest = Interest::Paused;

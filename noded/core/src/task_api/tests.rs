@@ -208,7 +208,7 @@ fn a_credential_that_no_server_rejected_costs_no_failure() {
 }
 
 #[test]
-fn unknown_credentials_side_by_side_cannot_fail_more_often_than_the_budget() {
+fn unknown_credentials_at_a_time_fail_within_their_budget() {
     let limits = SocketLimits {
         requests: 100,
         ..SocketLimits::default()
@@ -242,7 +242,7 @@ fn requests_are_limited_in_number_and_in_rate() {
     assert_eq!(guard.begin(&KNOWN, at(0)), too_many(Limit::UnderWay, 1000));
     guard.end();
     assert_eq!(guard.begin(&KNOWN, at(0)), Verdict::Forward);
-    // Those that were refused count in the rate, too.
+    // Refused requests count in the rate, too.
     assert_eq!(guard.begin(&KNOWN, at(0)), too_many(Limit::Rate, 100));
     guard.end();
     assert_eq!(guard.begin(&KNOWN, at(99)), too_many(Limit::Rate, 1));

@@ -125,7 +125,7 @@ fn put(
     let mut temporary = name.to_owned();
     temporary.push(".drover-new");
     let at = |operation| failed(operation, path);
-    // One that an interrupted attempt left.
+    // A file that an interrupted attempt left.
     match fs::unlinkat(directory, &temporary, fs::AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(source) => return Err(at("writing")(source)),

@@ -34,12 +34,12 @@ pub struct TaskApiBlock {
 /// The processes that may connect to a task's socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Peers {
-    /// Those in a cgroup of the task.
+    /// Processes in a cgroup of the task.
     #[default]
     Cgroup,
-    /// Those of the task's user.
+    /// Processes of the task's user.
     User,
-    /// Those that the permissions of the file let.
+    /// Processes that the permissions of the file let.
     Any,
 }
 

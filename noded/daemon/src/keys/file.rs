@@ -20,7 +20,7 @@ pub enum KeysFileError {
     /// It cannot be read or written.
     #[error("{operation} {}", .path.display())]
     Io {
-        /// What failed.
+        /// The operation that failed.
         operation: &'static str,
         /// The file.
         path: PathBuf,

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_has_the_user_of_its_directory_and_is_bound_anew_when_it_is_gone() {
+    fn socket_has_its_directorys_user_and_is_bound_anew_when_gone() {
         let (directory, opened) = directory();
         let path = directory.path().join(API_SOCKET);
         let (_listener, file) = bind(&opened).expect("binds");

@@ -172,7 +172,7 @@ mod tests {
         let bytes = bytes.to_vec();
         let sending = tokio::spawn(async move {
             for piece in bytes.chunks(piece) {
-                // Nobody reads after a bad head.
+                // Nothing is read after a bad head.
                 if near.write_all(piece).await.is_err() {
                     return;
                 }

@@ -34,7 +34,7 @@ const FIRST_ANSWER_MAX: Duration = Duration::from_secs(2);
 pub(crate) enum Source {
     /// One variable.
     Variable(VariableId),
-    /// Those below a prefix.
+    /// Variables below a prefix.
     List(VariableId),
 }
 

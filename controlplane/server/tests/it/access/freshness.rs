@@ -113,7 +113,7 @@ async fn an_expired_token_is_refused_before_it_is_collected() {
     assert_eq!(status, 403);
 }
 
-/// What was refused a moment before is accepted: the token was not made yet, or had no right yet.
+/// A token that was refused a moment before is accepted: it was not made yet, or had no right.
 #[tokio::test(flavor = "multi_thread")]
 async fn rights_that_are_given_count_on_every_server_with_the_next_request() {
     let root = tempfile::tempdir().expect("a directory");

@@ -65,7 +65,7 @@ async fn provider_of_a_private_authority_is_trusted_by_the_method_alone() {
     };
     for authority in ["", other.authority()] {
         let method = jwt(&provider, authority);
-        // What was fetched for another method is not used for this one.
+        // Documents that were fetched for another method are not used for this one.
         let logins = Logins::default();
         let made = logins
             .jwt(&method, &token(&provider), &rules(), now())

@@ -91,7 +91,7 @@ async fn lock_operations_with_mistakes_are_refused_in_nomads_words() {
 }
 
 #[tokio::test]
-async fn of_fifty_acquisitions_at_a_time_one_succeeds() {
+async fn lock_is_acquired_by_one_of_fifty_at_a_time() {
     let world = World::start().await;
     let asked = (0..50).map(|_| put(&world, "/v1/var/app?lock-acquire", json!({})));
     let answers = futures::future::join_all(asked).await;

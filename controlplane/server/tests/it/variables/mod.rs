@@ -245,7 +245,7 @@ async fn a_waiting_read_wakes_for_its_own_variable_alone() {
         .expect("it wakes");
     let woken = woken.expect("it ends").expect("it is read");
     assert_eq!(woken.value["Items"]["key"], "3");
-    // One that is deleted wakes its readers, too.
+    // A deletion wakes the variable's readers, too.
     let index = woken.index;
     let gone = waits("/v1/var/new", index);
     delete(&world, "/v1/var/new").await;

@@ -57,7 +57,7 @@ impl Group {
         let _ = (&mut self.ended).await;
     }
 
-    /// Sends a signal to the whole group. One that is gone is no error.
+    /// Sends a signal to the whole group. A group that is gone is no error.
     pub(super) fn signal(&self, signal: Signal) {
         let _ = kill_process_group(self.pid, signal);
     }

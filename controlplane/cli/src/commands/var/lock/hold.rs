@@ -65,7 +65,7 @@ impl Hold {
     /// The step that is due at `now`.
     pub(super) fn due(&self, now: Duration) -> Due {
         let held = now.saturating_sub(self.sent);
-        // One that failed is tried again soon.
+        // A failed renewal is tried again soon.
         let pause = match self.tried > self.sent {
             true => self.ttl / 20,
             false => self.ttl / 3,

@@ -63,7 +63,7 @@ pub(crate) struct Lock {
     verbose: bool,
 }
 
-/// What became of a renewal: sent then, and acknowledged or not.
+/// The result of a renewal: the time it was sent, and whether it was acknowledged.
 type Renewal = JoinHandle<(Duration, Result<Variable, ClientError>)>;
 
 impl Lock {
@@ -210,7 +210,7 @@ impl Lock {
         })
     }
 
-    /// Frees the lock for others. One that is not released expires.
+    /// Frees the lock for others. An unreleased lock expires.
     async fn release(&self, session: &Session, client: &Client, id: &SecretText) {
         let request = shows(id);
         match call(client, &self.path, "lock-release", &request).await {
