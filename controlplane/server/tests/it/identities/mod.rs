@@ -1,5 +1,6 @@
 //! Workload identities: nodes have them signed, and tasks show them to the API.
 
+mod requests;
 mod signing;
 mod tokens;
 
