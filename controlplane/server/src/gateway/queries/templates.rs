@@ -3,10 +3,9 @@
 //! A variable that is missing and one that the task may not read look alike: an empty answer.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use controlplane_state::{Snapshot, Table, Variable, VariableKey};
-use protocol_access::{Acl, VariableCapability};
+use protocol_access::VariableCapability;
 use protocol_api::variables;
 use protocol_model::{AllocId, SecretText};
 use protocol_wire::v1;
@@ -31,9 +30,10 @@ pub(super) async fn wait(
     loop {
         let snapshot = newest.borrow_and_update().clone();
         check_session(&snapshot, own)?;
-        let found = Found::of(gateway, &snapshot, own, &asked)?;
+        // Each state wakes each question: rights are looked up for an answer alone.
+        let found = Found::of(&snapshot, own, &asked)?;
         if found.index > known_index || known_index == 0 {
-            return found.reply(gateway, &snapshot);
+            return found.reply(gateway, &snapshot, own);
         }
         drop(snapshot);
         if newest.changed().await.is_err() {
@@ -45,29 +45,27 @@ pub(super) async fn wait(
 /// The variables of a source, as one state has them.
 struct Found<'a> {
     index: u64,
-    /// The rights of the task that asks.
-    acl: Arc<Acl>,
+    /// The task that asks.
+    place: (AllocId, &'a str),
     /// The variable, or the prefix, that the source names.
     key: VariableKey,
     asked: &'a Source,
 }
 
+fn no_such_task() -> QueryFailure {
+    (404, "no such task runs on this node".to_owned())
+}
+
 impl<'a> Found<'a> {
     fn of(
-        gateway: &Gateway,
         snapshot: &Snapshot,
         own: &OwnStream,
         asked: &'a v1::TemplateQuery,
     ) -> Result<Self, QueryFailure> {
         let alloc = AllocId::from_slice(&asked.alloc_id);
         let alloc = alloc.and_then(|id| snapshot.alloc(id));
-        let asker = alloc.and_then(|alloc| {
-            let access = gateway.cluster.access();
-            let place = (alloc.id, asked.task.as_str());
-            Some((alloc, access.workload_of_node(snapshot, own.node, place)?))
-        });
-        let none = || (404, "no such task runs on this node".to_owned());
-        let (alloc, asker) = asker.ok_or_else(none)?;
+        let alloc = alloc.filter(|it| it.node_id == own.node && !it.client_terminal());
+        let alloc = alloc.ok_or_else(no_such_task)?;
         let Some(source) = &asked.source else {
             return Err((400, "the question names no source".to_owned()));
         };
@@ -89,16 +87,24 @@ impl<'a> Found<'a> {
         };
         Ok(Self {
             index: index.max(rights).max(1),
-            acl: asker.acl,
+            place: (alloc.id, &asked.task),
             key,
             asked: source,
         })
     }
 
-    fn reply(&self, gateway: &Gateway, snapshot: &Snapshot) -> Result<Reply, QueryFailure> {
+    fn reply(
+        &self,
+        gateway: &Gateway,
+        snapshot: &Snapshot,
+        own: &OwnStream,
+    ) -> Result<Reply, QueryFailure> {
+        let access = gateway.cluster.access();
+        let asker = access.workload_of_node(snapshot, own.node, self.place);
+        let acl = asker.ok_or_else(no_such_task)?.acl;
         let may = |row: &Variable, capability| {
             let VariableKey { namespace, path } = &row.key;
-            self.acl.variable(namespace, path, capability)
+            acl.variable(namespace, path, capability)
         };
         let key = &self.key;
         let rows: Vec<&Variable> = match self.asked {
