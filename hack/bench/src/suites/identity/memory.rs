@@ -10,7 +10,7 @@ use crate::Bench;
 use crate::row::Row;
 
 const GOAL_KIB: f64 = 4.0;
-/// What was written for the start is given back.
+/// Buffers of the start are given back meanwhile.
 const SETTLE: Duration = Duration::from_secs(3);
 const WITHOUT: &str = "task_api {\n  enabled = false\n}\n";
 
