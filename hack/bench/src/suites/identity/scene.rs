@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use hack_cluster::{Cluster, Helper, Node};
+use hack_cluster::{Cluster, Helper, Node, Settings};
 use serde_json::{Value, json};
 
 use crate::Bench;
@@ -29,7 +29,11 @@ impl Scene {
     /// # Errors
     /// If one is not ready in time.
     pub(super) fn start(bench: &Bench, node_lines: &str) -> anyhow::Result<Self> {
-        let mut settings = bench.settings(1);
+        // A task sees the path of its socket, of which the kernel takes 107 bytes (unix(7)).
+        let mut settings = Settings {
+            state_in: None,
+            ..bench.settings(1)
+        };
         settings.node_lines.push_str(node_lines);
         let servers = wait(Cluster::start(settings))?;
         let node = wait(Node::start(&servers))?;
