@@ -2,6 +2,7 @@
 
 mod requests;
 mod signing;
+mod templates;
 mod tokens;
 
 use protocol_model::AllocId;
