@@ -1,6 +1,7 @@
 //! The suites, one file or folder each. A new one is its file and its line in [`SUITES`].
 
 mod access;
+mod identity;
 mod in_memory;
 mod node;
 mod parts;
@@ -21,6 +22,7 @@ pub(crate) const SUITES: &[Suite] = &[
     updates::SUITE,
     scheduler::SUITE,
     access::SUITE,
+    identity::SUITE,
     node::SUITE,
 ];
 
