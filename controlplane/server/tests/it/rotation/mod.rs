@@ -2,6 +2,7 @@
 
 mod age;
 mod full;
+mod kek;
 mod leaders;
 mod traffic;
 
