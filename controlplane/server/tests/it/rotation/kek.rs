@@ -11,7 +11,7 @@ use protocol_client::Query;
 use serde_json::{Value, json};
 
 use super::{rotate, state_of, until};
-use crate::keyring::{copy_kek, health, ids, keyed, keks, until as happens};
+use crate::keyring::{copy_kek, health, ids, keks, keyed, until as happens};
 use crate::restore::{restore, save};
 use crate::three::{addresses, client, cluster, start};
 use crate::world::{World, refusal};
@@ -41,7 +41,9 @@ fn store(data_dir: &Path, kek: &Kek) {
 }
 
 fn all_wrapped_with(snapshot: &Snapshot, kek: KekId) -> bool {
-    snapshot.root_keys().all(|key| KekId::from(key.kek_id) == kek)
+    snapshot
+        .root_keys()
+        .all(|key| KekId::from(key.kek_id) == kek)
 }
 
 /// Two root keys, three servers. The first KEK is on no disk when the servers start last.
@@ -58,10 +60,21 @@ async fn a_kek_that_replaces_another_wraps_all_root_keys_and_the_old_file_goes()
         keyed(server).await;
     }
     put(&servers[0], "old").await;
-    rotate(&client(&servers[0]), Query::new()).await.expect("rotated");
-    let former = KekId::from(keyed(&servers[0]).await.root_keys().next().map_or([0; 8], |key| key.kek_id));
+    rotate(&client(&servers[0]), Query::new())
+        .await
+        .expect("rotated");
+    let former = KekId::from(
+        keyed(&servers[0])
+            .await
+            .root_keys()
+            .next()
+            .map_or([0; 8], |key| key.kek_id),
+    );
     for number in 0..3 {
-        happens("every server has the KEK", async || ids(&data_dir(number)) == [former]).await;
+        happens("every server has the KEK", async || {
+            ids(&data_dir(number)) == [former]
+        })
+        .await;
     }
     let next = Kek::generate();
     for number in 0..3 {
@@ -148,12 +161,18 @@ async fn a_credential_wraps_and_opens_and_is_never_on_the_servers_disk() {
     assert_eq!(refusal(read), (503, missing.clone()));
     let body = json!({ "Items": { "key": "other" } });
     let none = Query::new();
-    let written = client(&server).put::<_, Value>(VARIABLE, &none, &body).await;
+    let written = client(&server)
+        .put::<_, Value>(VARIABLE, &none, &body)
+        .await;
     assert_eq!(refusal(written), (503, missing.clone()));
     let rotated = rotate(&client(&server), Query::new()).await;
     assert_eq!(refusal(rotated), (503, missing));
     // What needs no secret works: names of variables, and the public keys.
-    for path in ["/v1/vars", "/.well-known/jwks.json", "/v1/operator/keyring/keys"] {
+    for path in [
+        "/v1/vars",
+        "/.well-known/jwks.json",
+        "/v1/operator/keyring/keys",
+    ] {
         let read = client(&server).get::<Value>(path, &none).await;
         read.unwrap_or_else(|error| panic!("{path}: {error}"));
     }
@@ -169,7 +188,13 @@ async fn a_snapshot_opens_in_new_servers_when_one_of_them_has_its_kek() {
     let root = tempfile::tempdir().expect("a directory");
     let servers = cluster(root.path()).await;
     let data_dir = |number: usize| root.path().join(number.to_string());
-    let present = KekId::from(keyed(&servers[0]).await.active_root_key().expect("a key").kek_id);
+    let present = KekId::from(
+        keyed(&servers[0])
+            .await
+            .active_root_key()
+            .expect("a key")
+            .kek_id,
+    );
     for server in &servers {
         let refused = refusal(restore(&client(server), saved.clone()).await);
         assert_eq!(refused.0, 400, "{}", refused.1);
@@ -183,7 +208,10 @@ async fn a_snapshot_opens_in_new_servers_when_one_of_them_has_its_kek() {
     let restored = restore(&client(&servers[asked]), saved).await;
     restored.expect("this server opens it");
     for (number, server) in servers.iter().enumerate() {
-        happens("every server opens it", async || health(server).await.1 == "ok").await;
+        happens("every server opens it", async || {
+            health(server).await.1 == "ok"
+        })
+        .await;
         assert_eq!(value(server).await, "saved");
         assert!(ids(&data_dir(number)).contains(&own), "server {number}");
     }

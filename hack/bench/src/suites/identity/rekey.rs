@@ -92,7 +92,10 @@ fn newest_index(http: &Http) -> anyhow::Result<u64> {
 fn rests(http: &Http) -> anyhow::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while http.get("/v1/operator/keyring/keys")?[0]["State"] != "inactive" {
-        ensure!(Instant::now() < deadline, "values of the first key are left");
+        ensure!(
+            Instant::now() < deadline,
+            "values of the first key are left"
+        );
         std::thread::sleep(LOOK_EVERY);
     }
     Ok(())
@@ -141,10 +144,20 @@ fn entries(
     let longest = |of: &[Duration]| of.iter().max().map_or(0.0, Duration::as_secs_f64) * 1e3;
     let p50 = Quantiles::of(wall.clone()).context("no entries")?.p50;
     rows.extend([
-        Row::new(NAME, figure("longest entry applied, CPU"), longest(&cpu), "ms")
-            .at_most(GOAL_ENTRY_MS),
+        Row::new(
+            NAME,
+            figure("longest entry applied, CPU"),
+            longest(&cpu),
+            "ms",
+        )
+        .at_most(GOAL_ENTRY_MS),
         Row::new(NAME, figure("longest entry applied"), longest(&wall), "ms"),
-        Row::new(NAME, figure("entry applied, p50"), p50.as_secs_f64() * 1e3, "ms"),
+        Row::new(
+            NAME,
+            figure("entry applied, p50"),
+            p50.as_secs_f64() * 1e3,
+            "ms",
+        ),
     ]);
     Ok(())
 }
@@ -167,7 +180,9 @@ fn sealed(key: u32, number: u32) -> Sealed {
 
 fn key(number: u8, replaces: Option<u32>) -> RootKeyUpsert {
     let key = RootKey {
-        id: format!("00000000-0000-4000-8000-0000000000{number:02}").parse().unwrap_or_default(),
+        id: format!("00000000-0000-4000-8000-0000000000{number:02}")
+            .parse()
+            .unwrap_or_default(),
         number: 0,
         kek_id: [7; 8],
         wrapped: vec![1],
