@@ -129,8 +129,8 @@ pub enum Scenario {
     Dispatch,
     /// Jobs of three priorities want more than the nodes have: leaders change, nodes come and go.
     Preempt,
-    /// Root keys rotate and are removed, also by force, while variables are written: leaders change,
-    /// nodes come and go.
+    /// Root keys rotate and are removed, also by force, while variables are written: leaders
+    /// change, nodes come and go.
     Keys,
     /// Disks of a few nodes refuse every write: these go on with their heartbeats, and accept
     /// nothing.

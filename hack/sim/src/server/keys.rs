@@ -26,7 +26,7 @@ const REST: Nanos = 20 * MILLI;
 /// The pause while there is nothing to do. Root keys that change wake the server's; here it looks.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// What is left of one look at the keys.
+/// The rest of one look at the keys.
 #[derive(Debug, Default)]
 pub(super) struct KeysInHand {
     waiting: VecDeque<Work>,
