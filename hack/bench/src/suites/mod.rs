@@ -3,11 +3,13 @@
 mod access;
 mod identity;
 mod in_memory;
+mod load;
 mod node;
 mod parts;
 mod scheduler;
 mod sessions;
 mod start_here;
+mod status_lines;
 mod updates;
 
 use clap::{ArgMatches, Command};

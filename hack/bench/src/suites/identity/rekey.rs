@@ -1,5 +1,5 @@
-//! All variables move to another root key: the time from the rotation until the old key rests, at a
-//! real server; and the time that each entry keeps the log's thread busy, in this process.
+//! All variables move to another root key, in this process: the time that each entry keeps the log's
+//! thread busy.
 
 use std::time::{Duration, Instant};
 
@@ -9,104 +9,24 @@ use controlplane_state::command::{
     VariablesRekey,
 };
 use controlplane_state::{RootKey, RootKeyState, Sealed, VariableKey};
-use futures::future::try_join_all;
-use hack_cluster::Cluster;
-use protocol_client::{Client, Query};
 use protocol_model::UnixNanos;
-use serde_json::{Value, json};
 
 use super::NAME;
-use crate::Bench;
 use crate::floor::Quantiles;
-use crate::http::{Ask as _, Http, wait};
 use crate::row::Row;
 use crate::suites::in_memory::{InMemory, cpu_time};
 
-const GOAL_WHOLE_S: f64 = 60.0;
 const GOAL_ENTRY_MS: f64 = 5.0;
-/// Connections that write the variables.
-const CONNECTIONS: u32 = 32;
 /// The value of a variable: of the size of a password and its user.
 const VALUE: &str = "correct horse battery staple, and a user";
-/// Between two looks at the keys.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long the whole may take before it is given up.
-const PATIENCE: Duration = Duration::from_secs(1_800);
-
-/// See the top of this file.
-///
-/// # Errors
-/// If the server refuses a write, or the old key does not come to rest.
-pub(super) fn measure(bench: &Bench, variables: u32, rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    let figure = |what: &str| format!("rotate -full of {variables} variables: {what}");
-    entries(variables, &figure, rows).context("in this process")?;
-    eprintln!("-- 1 server, {variables} variables are written");
-    let servers = wait(Cluster::start(bench.settings(1)))?;
-    let begun = Instant::now();
-    wait(write(&servers, variables))?;
-    let rate = f64::from(variables) / begun.elapsed().as_secs_f64();
-    let http = servers.http()?;
-    let before = newest_index(&http)?;
-    eprintln!("-- they move to another root key");
-    let begun = Instant::now();
-    wait(rotate(&servers.client(0)?))?;
-    rests(&http)?;
-    let whole = begun.elapsed().as_secs_f64();
-    ensure!(
-        newest_index(&http)? == before,
-        "the list of variables has another index after the rekey"
-    );
-    rows.extend([
-        Row::new(NAME, figure("the whole, one server"), whole, "s").at_most(GOAL_WHOLE_S),
-        Row::new(NAME, figure("written before, durable"), rate, "/s"),
-    ]);
-    Ok(())
-}
-
-async fn write(servers: &Cluster, variables: u32) -> anyhow::Result<()> {
-    let writers = (0..CONNECTIONS).map(async |first| {
-        let client = servers.client(0)?;
-        let body = json!({ "Items": { "password": VALUE } });
-        for number in (first..variables).step_by(CONNECTIONS as usize) {
-            let path = format!("/v1/var/app/{number}");
-            client.put::<_, Value>(&path, &Query::new(), &body).await?;
-        }
-        anyhow::Ok(())
-    });
-    try_join_all(writers).await?;
-    Ok(())
-}
-
-async fn rotate(client: &Client) -> anyhow::Result<Value> {
-    let full = Query::new().with("full", true);
-    let path = "/v1/operator/keyring/rotate";
-    Ok(client.put(path, &full, &Value::Null).await?.value)
-}
-
-/// The index of the list of variables, which a rekey does not move.
-fn newest_index(http: &Http) -> anyhow::Result<u64> {
-    Ok(http.ask("/v1/vars?per_page=1")?.index)
-}
-
-/// Waits until the first key is inactive.
-fn rests(http: &Http) -> anyhow::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while http.get("/v1/operator/keyring/keys")?[0]["State"] != "inactive" {
-        ensure!(
-            Instant::now() < deadline,
-            "values of the first key are left"
-        );
-        std::thread::sleep(LOOK_EVERY);
-    }
-    Ok(())
-}
 
 /// Entries of as many values as one has, applied while a reader holds the state before.
-fn entries(
-    variables: u32,
-    figure: &impl Fn(&str) -> String,
-    rows: &mut Vec<Row>,
-) -> anyhow::Result<()> {
+///
+/// # Errors
+/// If an entry is refused, or a value keeps its key.
+pub(super) fn measure(variables: usize, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let variables = u32::try_from(variables)?;
+    let figure = |what: &str| format!("rotate -full of {variables} variables: {what}");
     eprintln!("-- {variables} variables in this process");
     let mut cluster = InMemory::new()?;
     cluster.apply(key(1, None).into())?;
