@@ -143,8 +143,7 @@ impl World {
                 deployments: keep,
             },
         };
-        let now = self.leader_now(ix);
-        let tenure = self.tenure_of(ix);
+        let (now, tenure) = (self.leader_now(ix), self.tenure_of(ix));
         if snapshot.nodes().next().is_some() {
             self.on_time_given(ix, time_to_return(config.servers).saturating_sub(tenure));
         }
