@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use controlplane_state::AclTokenKind;
+use controlplane_state::{AclTokenKind, Snapshot};
 use protocol_access::Acl;
 use protocol_model::UnixNanos;
 
@@ -52,6 +52,16 @@ impl Asker {
             Caller::Token { accessor_id, .. } => accessor_id,
             Caller::Open | Caller::Anonymous { .. } | Caller::Workload(_) => "",
         }
+    }
+
+    /// Whether it has to be found again on `snapshot`: rights of callers changed, its task is over,
+    /// or the root key that signed its token was removed. Ends and keys do not move `acl_index`.
+    pub(crate) fn is_outdated(&self, snapshot: &Snapshot) -> bool {
+        let is_alive = match &self.caller {
+            Caller::Workload(workload) => workload.is_alive(snapshot),
+            Caller::Open | Caller::Anonymous { .. } | Caller::Token { .. } => true,
+        };
+        snapshot.acl_index() != self.acl_index || !is_alive
     }
 
     /// Whether it shows a valid credential, or needs none.

@@ -20,7 +20,7 @@ use protocol_access::OwnPaths;
 use protocol_access::identity::{
     ClaimsError, IdentityClaims, PublicKeyPair, TokenError, VerifiedIdentity, verify,
 };
-use protocol_model::{AllocId, JobKey, TaskRunState, UnixNanos};
+use protocol_model::{AllocId, Allocation, Job, JobKey, TaskRunState, UnixNanos};
 use uuid::Uuid;
 
 use super::cache::Cache;
@@ -60,17 +60,7 @@ impl Workload {
         root_key: Uuid,
         expires_at: Option<u64>,
     ) -> Result<Self, Rejected> {
-        // A removed key takes its tokens with it.
-        snapshot.root_key_by_id(root_key).ok_or(Rejected::Unknown)?;
-        let alloc = snapshot.alloc(alloc_id).ok_or(Rejected::Unknown)?;
-        let job = snapshot.spec(alloc.spec).ok_or(Rejected::Unknown)?;
-        let mut groups = job.task_groups.iter();
-        let group = groups.find(|it| it.name == alloc.task_group);
-        let has_task = group.is_some_and(|group| group.tasks.iter().any(|it| it.name == task));
-        let state = alloc.task_states.get(task).map(|it| it.state);
-        if alloc.client_terminal() || !has_task || state == Some(TaskRunState::Dead) {
-            return Err(Rejected::Ended);
-        }
+        let (alloc, job) = Self::find(snapshot, (alloc_id, task), root_key)?;
         let job_id = match job.parent_id.as_str() {
             "" => alloc.job_id.as_str(),
             parent => parent,
@@ -84,6 +74,31 @@ impl Workload {
             root_key,
             expires_at,
         })
+    }
+
+    /// The allocation and the job of a task whose token is valid.
+    fn find<'a>(
+        snapshot: &'a Snapshot,
+        (alloc, task): (AllocId, &str),
+        root_key: Uuid,
+    ) -> Result<(&'a Allocation, &'a Job), Rejected> {
+        // A removed key takes its tokens with it.
+        snapshot.root_key_by_id(root_key).ok_or(Rejected::Unknown)?;
+        let alloc = snapshot.alloc(alloc).ok_or(Rejected::Unknown)?;
+        let job = snapshot.spec(alloc.spec).ok_or(Rejected::Unknown)?;
+        let mut groups = job.task_groups.iter();
+        let group = groups.find(|it| it.name == alloc.task_group);
+        let has_task = group.is_some_and(|group| group.tasks.iter().any(|it| it.name == task));
+        let state = alloc.task_states.get(task).map(|it| it.state);
+        if alloc.client_terminal() || !has_task || state == Some(TaskRunState::Dead) {
+            return Err(Rejected::Ended);
+        }
+        Ok((alloc, job))
+    }
+
+    /// Whether it is not over in `snapshot`, and has the key that signed its token.
+    pub(super) fn is_alive(&self, snapshot: &Snapshot) -> bool {
+        Self::find(snapshot, (self.alloc, &self.task), self.root_key).is_ok()
     }
 
     /// When its token stops being valid here.
