@@ -26,6 +26,7 @@ mod node_pools;
 mod node_tasks;
 mod oidc_provider;
 mod pages;
+mod planted;
 mod preemption;
 mod python_client;
 mod real_jobs;
