@@ -11,6 +11,9 @@ use tokio::sync::watch;
 
 /// Packets of a handshake have it (RFC 9000 section 17.2).
 const LONG_HEADER: u8 = 0x80;
+/// The type of such a packet, and that of one before the handshake (section 17.2.3).
+const TYPE: u8 = 0x30;
+const ZERO_RTT: u8 = 0x10;
 const DATAGRAM_BYTES_MAX: usize = 65_536;
 
 /// A way from one client to a server, over UDP on the loopback address. It lasts as long as this
@@ -28,7 +31,7 @@ enum Passes {
     All,
     /// Those of the client.
     OfClient,
-    /// Those of the server, and of the client until the server has answered.
+    /// Those of the server, and those that the client sent before it was answered.
     UntilAnswer,
 }
 
@@ -59,8 +62,8 @@ impl HeldWay {
         let _before = self.passes.send_replace(Passes::OfClient);
     }
 
-    /// From now on nothing of the client passes once the server has answered its first packets; or
-    /// everything does again.
+    /// From now on nothing passes that the client says once the server has answered its first
+    /// packets; or everything does again.
     pub fn hold(&self, hold: bool) {
         let passes = if hold {
             Passes::UntilAnswer
@@ -94,7 +97,9 @@ async fn carry(
                 let (bytes, from) = read.expect("a datagram");
                 client = Some(from);
                 let now = *passes.borrow();
-                if now == Passes::UntilAnswer && answered {
+                // Said before the answer was read, however long it was under way.
+                let is_early = out[0] & (LONG_HEADER | TYPE) == LONG_HEADER | ZERO_RTT;
+                if now == Passes::UntilAnswer && answered && !is_early {
                     continue;
                 }
                 if now != Passes::All {

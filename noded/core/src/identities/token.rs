@@ -126,8 +126,7 @@ pub enum IdentityRejection {
 
 /// The identities that a task shows to itself, by file or environment. Only those are asked for.
 pub fn shown_identities(task: &Task) -> impl Iterator<Item = &WorkloadIdentity> {
-    let all = task.identity.iter().chain(&task.identities);
-    all.filter(|identity| identity.env || identity.file)
+    task.shown_identities()
 }
 
 /// The identity's name; an empty one is the default identity's.
