@@ -54,14 +54,14 @@ impl Asker {
         }
     }
 
-    /// Whether it has to be found again on `snapshot`: rights of callers changed, its task is over,
-    /// or the root key that signed its token was removed. Ends and keys do not move `acl_index`.
+    /// Whether `snapshot` may have other rights for it than were found: rights changed, or its
+    /// allocation ended. A look at one row, cheap enough for every state.
     pub(crate) fn is_outdated(&self, snapshot: &Snapshot) -> bool {
-        let is_alive = match &self.caller {
-            Caller::Workload(workload) => workload.is_alive(snapshot),
-            Caller::Open | Caller::Anonymous { .. } | Caller::Token { .. } => true,
+        let has_ended = match &self.caller {
+            Caller::Workload(workload) => workload.has_ended(snapshot),
+            Caller::Open | Caller::Anonymous { .. } | Caller::Token { .. } => false,
         };
-        snapshot.acl_index() != self.acl_index || !is_alive
+        has_ended || snapshot.acl_index() != self.acl_index
     }
 
     /// Whether it shows a valid credential, or needs none.

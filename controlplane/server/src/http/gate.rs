@@ -180,8 +180,8 @@ impl Gate {
         state.check(&self.need)
     }
 
-    /// Whether the caller has lost its rights since the last judgment: they changed, or its task
-    /// is over.
+    /// Whether rights changed since the last judgment, or the caller's allocation ended, and the
+    /// caller has lost its rights.
     pub(super) fn is_lost(&self, api: &Api, snapshot: &Snapshot) -> bool {
         let is_outdated = self.state.lock().asker.is_outdated(snapshot);
         is_outdated && self.judge(api, snapshot).is_err()
@@ -202,13 +202,13 @@ impl Gate {
         resolved.map_err(|_| HttpError::permission_denied())
     }
 
-    /// Waits until the caller may no longer have what it is given: a right was taken away, its
-    /// token expired or is gone, or its task is over.
+    /// Waits until the caller may no longer have what it is given: a right was taken away, or its
+    /// token expired, is gone, or is of an allocation that ended.
     pub(super) async fn until_refused(&self, api: &Api) -> HttpError {
         let mut newest = api.cluster.hub().watch();
         loop {
-            let known = self.state.lock().asker.clone();
-            let changed = newest.wait_for(|snapshot| known.is_outdated(snapshot));
+            let asker = self.state.lock().asker.clone();
+            let changed = newest.wait_for(|snapshot| asker.is_outdated(snapshot));
             let Ok(snapshot) = timeout(EXPIRY_LOOK_EVERY, changed).await else {
                 let snapshot = api.cluster.snapshot();
                 if let Err(refused) = self.judge(api, &snapshot) {

@@ -3,6 +3,7 @@
 mod ends;
 mod forwarded;
 mod signing;
+mod templates;
 mod tokens;
 
 use std::path::Path;
