@@ -246,7 +246,7 @@ fn an_end_that_did_not_get_into_the_log_is_tried_again() {
 }
 
 /// A holder believes in its lock until one TTL after the sending of its last renewal that was
-/// acknowledged. One that was asleep may renew later, and believes the acknowledgement.
+/// acknowledged. A holder that was asleep may renew later, and believes the acknowledgement.
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     number: u128,
