@@ -12,12 +12,12 @@ use crate::running::has_root;
 /// The client's release, as pip names it.
 const PACKAGE: &str = "python-nomad==2.1.0";
 /// A library that signs login tokens.
-const SIGNER: &str = "PyJWT[crypto]==2.15.1";
+pub(crate) const SIGNER: &str = "PyJWT[crypto]==2.15.1";
 /// The secret of the first management token.
 const MANAGER: &str = "11111111-2222-3333-4444-555555555555";
 
 /// Installs the packages into `folder`; answers why not where this host cannot.
-fn install(folder: &Path, packages: &[&str]) -> anyhow::Result<Option<String>> {
+pub(crate) fn install(folder: &Path, packages: &[&str]) -> anyhow::Result<Option<String>> {
     let pip = Command::new("python3")
         .args(["-m", "pip", "install", "--quiet", "--no-input"])
         .args(["--disable-pip-version-check", "--root-user-action=ignore"])
@@ -39,7 +39,7 @@ fn install(folder: &Path, packages: &[&str]) -> anyhow::Result<Option<String>> {
 ///
 /// # Errors
 /// With the script's output, if it fails.
-async fn run(folder: &Path, script: &str, arguments: Vec<String>) -> anyhow::Result<()> {
+pub(crate) async fn run(folder: &Path, script: &str, arguments: Vec<String>) -> anyhow::Result<()> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("clients")
         .join(script);

@@ -1,6 +1,7 @@
 //! Workload identities: nodes have them signed, and tasks show them to the API.
 
 mod signing;
+mod templates;
 mod tokens;
 
 use protocol_model::AllocId;
