@@ -19,6 +19,7 @@ mod go_client;
 mod identities;
 mod launches;
 mod lifecycle;
+mod locks;
 mod networks;
 mod node_facts;
 mod node_faults;
