@@ -1,4 +1,5 @@
-//! python-nomad, a client of Nomad that does not know Drover, steers jobs and nodes.
+//! python-nomad, a client of Nomad that does not know Drover, steers jobs and nodes, manages access
+//! control and writes variables.
 
 use std::path::Path;
 use std::process::Command;
@@ -91,4 +92,17 @@ async fn python_nomad_manages_access_and_a_signed_token_logs_in() -> anyhow::Res
     let port = cluster.ports(0).http.to_string();
     let arguments = vec![port, MANAGER.to_owned()];
     run(folder.path(), "python_nomad_acl.py", arguments).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python_nomad_writes_reads_lists_locks_and_deletes_variables() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    if let Some(why) = install(folder.path(), &[PACKAGE])? {
+        eprintln!("skipped: needs {PACKAGE}: {why}");
+        return Ok(());
+    }
+    let cluster = Cluster::start(Settings::of(1).with_access_control(MANAGER)).await?;
+    let port = cluster.ports(0).http.to_string();
+    let arguments = vec![port, MANAGER.to_owned()];
+    run(folder.path(), "python_nomad_variables.py", arguments).await
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  task --connect--> listen: places, peer --> strict: heads --> hyper (HTTP/1.1)
-//!                                                                  | request: verdict
+//!                                      verify: workload tokens -->  | request: verdict
 //!                                                                  v
 //!  server <== QUIC, one stream per connection of a task ======= forward
 //! ```
@@ -21,6 +21,7 @@ mod socket;
 mod stream;
 mod strict;
 mod upgraded;
+mod verify;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -38,8 +39,10 @@ use tokio::task::AbortHandle;
 use self::forward::Forwarder;
 use self::peer::PeerRule;
 use self::socket::SocketFile;
+use self::verify::TokenJudge;
 use crate::config::TaskApiSettings;
 use crate::input::Input;
+use crate::keys::KeyStore;
 use crate::session::SessionContext;
 
 pub(crate) use self::socket::SocketError;
@@ -72,6 +75,7 @@ pub(crate) struct SocketOwner {
 #[derive(Debug)]
 struct Shared {
     under_way: Arc<Semaphore>,
+    tokens: TokenJudge,
     forwarder: OnceLock<Forwarder>,
 }
 
@@ -83,7 +87,8 @@ struct Listening {
 }
 
 impl TaskApi {
-    /// Starts the thread. Requests get 503 until there is a session.
+    /// Starts the thread. Requests get 503 until there is a session. Workload tokens are verified
+    /// with `keys`.
     ///
     /// # Errors
     /// Where no thread can be made.
@@ -91,6 +96,7 @@ impl TaskApi {
         settings: TaskApiSettings,
         tasks: String,
         inputs: mpsc::Sender<Input>,
+        keys: Arc<KeyStore>,
     ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -109,6 +115,7 @@ impl TaskApi {
             inputs,
             shared: Arc::new(Shared {
                 under_way: Arc::new(Semaphore::new(UNDER_WAY_MAX)),
+                tokens: TokenJudge::new(keys),
                 forwarder: OnceLock::new(),
             }),
             sockets: Mutex::default(),
@@ -139,6 +146,7 @@ impl TaskApi {
             alloc: run.alloc,
             task: run.task.clone(),
         };
+        self.shared.tokens.run(run.alloc);
         let mut sockets = self.sockets.lock();
         if let Some(listening) = sockets.get(&owner)
             && listening.file.is_in(secrets)
@@ -169,8 +177,10 @@ impl TaskApi {
         Ok(())
     }
 
-    /// Closes the sockets of an allocation. Connections that are open end with their tasks.
+    /// Closes the sockets of an allocation that has ended, and refuses its tokens. Connections that
+    /// are open end with their tasks.
     pub(crate) fn close(&self, alloc: AllocId) {
+        self.shared.tokens.end(alloc);
         self.sockets.lock().retain(|owner, listening| {
             let stays = owner.alloc != alloc;
             if !stays {
