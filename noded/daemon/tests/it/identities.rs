@@ -249,7 +249,12 @@ async fn token_that_expires_unrenewed_stays_and_is_told_once_by_two_daemons() {
     let mut scene = Scene::new();
     // It expires before the 10 s after which it may be renewed.
     scene.server.sign_for(3);
-    let job = job("old", "raw_exec", &sh("echo up; exec sleep 1000"), both());
+    let job = job(
+        "old",
+        "raw_exec",
+        &sh("trap '' HUP; echo up; exec sleep 1000"),
+        both(),
+    );
     let alloc = alloc(&job, 205);
     let id = alloc.id;
     scene.server.want(alloc, &job);
