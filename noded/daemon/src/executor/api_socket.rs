@@ -70,28 +70,20 @@ impl Executor {
 
     /// Listens again for the tasks that run since an earlier life of the daemon, and on every socket
     /// that keeper held. keeper holds the ones that are bound anew, and a keeper after this one holds
-    /// all, until the answer is dropped. Blocks.
-    pub(crate) fn take_up_sockets(self: &Arc<Self>, core: &NodeCore) -> JoinSet<()> {
+    /// all, until the answer is dropped. Blocks for a moment.
+    pub(crate) async fn take_up_sockets(self: &Arc<Self>, core: &NodeCore) -> JoinSet<()> {
         let mut holding = JoinSet::new();
-        let mut anew = Vec::new();
         if self.task_api.is_enabled() {
-            anew = self.listen_again(core);
-            holding.spawn(Arc::clone(self).hold_after_reconnects());
+            let anew = self.listen_again(core);
+            holding.spawn(Arc::clone(self).hold_all(anew));
         }
-        let unused = self.task_api.inherited_allocs().into_iter();
-        let unused: Vec<AllocId> = unused
-            .filter(|alloc| !self.task_api.has_listening(*alloc))
-            .collect();
-        let own = Arc::clone(self);
-        holding.spawn(async move {
-            for alloc in unused {
+        // Before any task of these can have another socket.
+        for alloc in self.task_api.drop_all_inherited() {
+            if !self.task_api.has_listening(alloc) {
                 tracing::info!(%alloc, "the sockets that keeper held for it have no task");
-                own.close_sockets(alloc).await;
+                self.drop_held(alloc).await;
             }
-            for owner in anew {
-                own.hold(&owner).await;
-            }
-        });
+        }
         holding
     }
 
@@ -164,9 +156,13 @@ impl Executor {
         }
     }
 
-    /// A keeper that is started after another one holds nothing.
-    async fn hold_after_reconnects(self: Arc<Self>) {
+    /// Has keeper hold these, and all after each new connection: a keeper that is started after
+    /// another one holds nothing.
+    async fn hold_all(self: Arc<Self>, anew: Vec<SocketOwner>) {
         let mut connections = self.keeper.connections();
+        for owner in anew {
+            self.hold(&owner).await;
+        }
         while connections.changed().await.is_ok() {
             for owner in self.task_api.listening() {
                 self.hold(&owner).await;

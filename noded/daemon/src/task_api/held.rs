@@ -7,6 +7,7 @@
 //!                               `--no such task: dropped, Drop --> keeper
 //! ```
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -33,11 +34,10 @@ impl TaskApi {
         self.inherited.lock().contains_key(owner)
     }
 
-    /// The allocations of sockets that were inherited and not taken up yet.
-    pub(crate) fn inherited_allocs(&self) -> Vec<AllocId> {
-        let mut allocs: Vec<AllocId> = self.inherited.lock().keys().map(|it| it.alloc).collect();
-        allocs.dedup();
-        allocs
+    /// Closes the sockets that were inherited and not taken up, and answers their allocations.
+    pub(crate) fn drop_all_inherited(&self) -> BTreeSet<AllocId> {
+        let inherited = std::mem::take(&mut *self.inherited.lock());
+        inherited.keys().map(|owner| owner.alloc).collect()
     }
 
     /// The tasks whose sockets listen.
@@ -60,13 +60,5 @@ impl TaskApi {
             return Ok(None);
         };
         listening.socket.try_clone().map(|copy| Some(copy.into()))
-    }
-
-    /// Closes the inherited sockets of an allocation, and says whether it had any.
-    pub(super) fn drop_inherited(&self, alloc: AllocId) -> bool {
-        let mut inherited = self.inherited.lock();
-        let before = inherited.len();
-        inherited.retain(|owner, _| owner.alloc != alloc);
-        inherited.len() < before
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  task --connect--> listen: places, peer --> strict: heads --> hyper (HTTP/1.1)
-//!                                                                  | request: verdict
+//!                                      verify: workload tokens -->  | request: verdict
 //!                                                                  v
 //!  server <== QUIC, one stream per connection of a task ======= forward
 //! ```
@@ -24,6 +24,7 @@ mod socket;
 mod stream;
 mod strict;
 mod upgraded;
+mod verify;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -42,8 +43,10 @@ use tokio::task::AbortHandle;
 use self::forward::Forwarder;
 use self::peer::PeerRule;
 use self::socket::SocketFile;
+use self::verify::TokenJudge;
 use crate::config::TaskApiSettings;
 use crate::input::Input;
+use crate::keys::KeyStore;
 use crate::session::SessionContext;
 
 pub(crate) use self::socket::SocketError;
@@ -96,6 +99,7 @@ pub(crate) enum Listens {
 #[derive(Debug)]
 struct Shared {
     under_way: Arc<Semaphore>,
+    tokens: TokenJudge,
     forwarder: OnceLock<Forwarder>,
 }
 
@@ -108,7 +112,8 @@ struct Listening {
 }
 
 impl TaskApi {
-    /// Starts the thread. Requests get 503 until there is a session.
+    /// Starts the thread. Requests get 503 until there is a session. Workload tokens are verified
+    /// with `keys`.
     ///
     /// # Errors
     /// Where no thread can be made.
@@ -116,6 +121,7 @@ impl TaskApi {
         settings: TaskApiSettings,
         tasks: String,
         inputs: mpsc::Sender<Input>,
+        keys: Arc<KeyStore>,
     ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -134,6 +140,7 @@ impl TaskApi {
             inputs,
             shared: Arc::new(Shared {
                 under_way: Arc::new(Semaphore::new(UNDER_WAY_MAX)),
+                tokens: TokenJudge::new(keys),
                 forwarder: OnceLock::new(),
             }),
             sockets: Mutex::default(),
@@ -161,6 +168,7 @@ impl TaskApi {
     /// # Errors
     /// Where no socket can be bound there.
     pub(crate) fn listen(&self, run: &RunKey, secrets: &OwnedFd) -> Result<Listens, SocketError> {
+        self.shared.tokens.run(run.alloc);
         if let Some(listening) = self.sockets.lock().get(&SocketOwner::of(run))
             && listening.file.is_in(secrets)
         {
@@ -211,10 +219,11 @@ impl TaskApi {
         }
     }
 
-    /// Closes the sockets of an allocation, and says whether it had any. Connections that are open
-    /// end with their tasks.
+    /// Closes the sockets of an allocation that has ended, refuses its tokens, and says whether it had
+    /// any socket. Connections that are open end with their tasks.
     pub(crate) fn close(&self, alloc: AllocId) -> bool {
-        let mut had_any = self.drop_inherited(alloc);
+        self.shared.tokens.end(alloc);
+        let mut had_any = false;
         self.sockets.lock().retain(|owner, listening| {
             let stays = owner.alloc != alloc;
             if !stays {

@@ -18,6 +18,7 @@ mod placed;
 mod scene;
 mod sockets;
 mod successors;
+mod task_api;
 mod upkeep;
 mod users;
 mod volumes;
