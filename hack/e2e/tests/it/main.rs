@@ -37,6 +37,8 @@ mod running;
 mod single;
 mod snapshots;
 mod successors;
+mod task_api_restarts;
+mod task_moves;
 mod template_variables;
 mod templates;
 mod volumes;
