@@ -6,6 +6,7 @@ mod differences;
 mod freshness;
 mod matrix;
 mod metrics;
+mod node_metadata;
 mod second_look;
 mod threats;
 
