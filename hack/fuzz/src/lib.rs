@@ -17,6 +17,7 @@ mod artifacts;
 mod checkpoints;
 mod entries;
 mod frames;
+mod identities;
 mod jail;
 mod jobs;
 mod journal;
@@ -35,6 +36,7 @@ pub use artifacts::{artifact_source, artifact_tar, artifact_zip};
 pub use checkpoints::{checkpoint, checkpoint_records};
 pub use entries::{log_entry, log_history, log_outcome};
 pub use frames::frame;
+pub use identities::{kept_identities, public_keys};
 pub use jail::jail_frame;
 pub use jobs::{job_document, job_file};
 pub use journal::{journal, journal_file, node_metadata};
@@ -73,6 +75,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("keeper_state", keeper_state),
     ("keeper_stream", keeper_stream),
     ("kek_file", kek_file),
+    ("kept_identities", kept_identities),
     ("key_set", key_set),
     ("log_entry", log_entry),
     ("log_history", log_history),
@@ -83,6 +86,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("nft_description", nft_description),
     ("node_metadata", node_metadata),
     ("pending_login", pending_login),
+    ("public_keys", public_keys),
     ("sealed_value", sealed_value),
     ("template", template),
     ("token_answer", token_answer),

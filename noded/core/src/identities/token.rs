@@ -78,6 +78,9 @@ pub struct HeldToken {
     pub root_key: u32,
     /// When it came, by the clock of this boot.
     pub came: Moment,
+    /// Whether users were told that it expired before a newer one came.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expiry_told: bool,
 }
 
 impl HeldToken {
@@ -93,6 +96,7 @@ impl HeldToken {
             ttl: (expires_at != 0).then(|| Duration::from_secs(seconds)),
             root_key,
             came: now,
+            expiry_told: false,
         }
     }
 

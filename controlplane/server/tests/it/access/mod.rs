@@ -2,12 +2,13 @@
 
 mod areas;
 mod budgets;
+mod callers;
 mod differences;
 mod freshness;
 mod matrix;
 mod metrics;
 mod node_metadata;
-mod second_look;
+pub(crate) mod second_look;
 mod threats;
 
 use std::time::Duration;
