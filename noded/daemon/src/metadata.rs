@@ -1,7 +1,7 @@
 //! The node's dynamic metadata on the disk and in memory: `data_dir/node/metadata.json`.
 //!
 //! ```text
-//!   call ApplyMeta --> apply: rules, disk, memory --> changes() --> the caretaker looks at the host
+//!   call ApplyMeta --> apply: rules, disk, memory --> changes() --> caretaker looks at the host
 //!   call ReadMeta  --> shown                          merged() ---> facts: `meta`
 //! ```
 //!

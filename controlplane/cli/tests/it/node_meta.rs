@@ -18,7 +18,8 @@ fn server() -> std::io::Result<FakeServer> {
         "Dynamic": { "empty": "", "gone": null, "rack": "r2" },
         "Static": { "gone": "x", "rack": "r1", "zone": "z" },
     });
-    let node = json!([{ "ID": NODE, "Name": "n1", "Datacenter": "dc1" }]);
+    let id = NODE.parse().expect("an id");
+    let node = json!([protocol_model::Node::new(id, "n1", "dc1").stub()]);
     FakeServer::start(vec![
         canned("GET /v1/nodes", node),
         canned("GET /v1/client/metadata", meta.clone()),
