@@ -27,6 +27,7 @@ mod messages;
 mod network;
 mod requests;
 mod segment;
+mod task_requests;
 mod templates;
 mod verdict;
 
@@ -45,6 +46,7 @@ pub use messages::wire_message;
 pub use network::{netlink_answer, nft_description};
 pub use requests::http_request;
 pub use segment::log_segment;
+pub use task_requests::task_request;
 pub use templates::template;
 pub use verdict::Verdict;
 
@@ -83,6 +85,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("nft_description", nft_description),
     ("pending_login", pending_login),
     ("sealed_value", sealed_value),
+    ("task_request", task_request),
     ("template", template),
     ("token_answer", token_answer),
     ("wire_message", wire_message),

@@ -34,5 +34,6 @@ mod running;
 mod single;
 mod snapshots;
 mod successors;
+mod task_api;
 mod templates;
 mod volumes;

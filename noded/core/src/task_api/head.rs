@@ -9,6 +9,8 @@
 //! | a coding other than `chunked`; chunked in HTTP/1.0 | the end of the body is not known |
 //! | a space before the colon, a name that is no token | parsers differ in the name |
 //! | a target that does not begin with a slash | it names another host |
+//! | a segment `.` or `..` of a path, also as `%2e` | parsers differ in the route |
+//! | `CONNECT` | bytes of another protocol follow the answer |
 
 use std::fmt;
 
@@ -39,6 +41,10 @@ pub enum BadHead {
     RequestLine,
     /// The target does not begin with a slash, or has a control character.
     Target,
+    /// A segment of the path is `.` or `..`.
+    Dots,
+    /// The method is `CONNECT`.
+    Tunnel,
     /// The version is neither HTTP/1.1 nor HTTP/1.0.
     Version,
     /// A line begins with a space or a tab.
@@ -64,6 +70,8 @@ impl fmt::Display for BadHead {
             Self::LineEnd => "a line does not end with CR LF",
             Self::RequestLine => "the first line is not METHOD TARGET VERSION",
             Self::Target => "the target does not begin with a slash",
+            Self::Dots => "a segment of the path is . or ..",
+            Self::Tunnel => "there is no tunnel to CONNECT to",
             Self::Version => "the version is neither HTTP/1.1 nor HTTP/1.0",
             Self::Folded => "a header is folded",
             Self::Name => "the name of a header is no token",
@@ -146,10 +154,32 @@ fn check_request_line(line: &[u8]) -> Result<bool, BadHead> {
     if !target.starts_with(b"/") || !target.iter().all(is_visible) {
         return Err(BadHead::Target);
     }
+    let path = target.split(|byte| *byte == b'?').next();
+    let mut segments = path.unwrap_or_default().split(|byte| *byte == b'/');
+    if segments.any(is_dots) {
+        return Err(BadHead::Dots);
+    }
+    if method == b"CONNECT" {
+        return Err(BadHead::Tunnel);
+    }
     match version {
         b"HTTP/1.1" => Ok(true),
         b"HTTP/1.0" => Ok(false),
         _ => Err(BadHead::Version),
+    }
+}
+
+/// Whether a segment of a path is `.` or `..`, in any encoding.
+fn is_dots(segment: &[u8]) -> bool {
+    let mut dots = 0;
+    let mut rest = segment;
+    loop {
+        rest = match rest {
+            [b'.', rest @ ..] | [b'%', b'2', b'e' | b'E', rest @ ..] => rest,
+            [] => return (1..=2).contains(&dots),
+            _ => return false,
+        };
+        dots += 1;
     }
 }
 

@@ -20,6 +20,8 @@ mod request;
 mod socket;
 mod stream;
 mod strict;
+#[cfg(test)]
+mod threat_22;
 mod upgraded;
 
 use std::collections::BTreeMap;

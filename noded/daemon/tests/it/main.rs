@@ -17,6 +17,7 @@ mod node;
 mod placed;
 mod scene;
 mod successors;
+mod task_api;
 mod upkeep;
 mod users;
 mod volumes;

@@ -1,6 +1,7 @@
 //! Workload identities: nodes have them signed, and tasks show them to the API.
 
 mod signing;
+mod threats;
 mod tokens;
 
 use protocol_model::AllocId;
@@ -37,6 +38,13 @@ async fn placed(world: &World) -> (FakeNode, AllocId) {
         .await;
     let alloc = placed.allocs().next().expect("one").id;
     (node, alloc)
+}
+
+/// The token of a task, which is valid while its node stays.
+pub(crate) async fn token_of_a_task(world: &World) -> (FakeNode, String) {
+    let (node, alloc) = placed(world).await;
+    let token = token(&node, alloc, "default").await;
+    (node, token)
 }
 
 /// Registers a job, where access control is on with a token for it.

@@ -61,6 +61,11 @@ pub(crate) fn kek_files() -> Vec<Vec<u8>> {
     bytes_of(files("controlplane/keyring/tests/golden/v1", "kek_file"))
 }
 
+/// Requests of tasks.
+pub(crate) fn task_requests() -> Vec<Vec<u8>> {
+    bytes_of(files("hack/fuzz/seeds", "task-request-"))
+}
+
 /// Tokens of identity providers.
 pub(crate) fn login_tokens() -> Vec<Vec<u8>> {
     bytes_of(files("hack/fuzz/seeds", "login-token-"))

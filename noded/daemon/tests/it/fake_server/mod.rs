@@ -2,6 +2,7 @@
 
 mod queries;
 mod streams;
+mod tasks;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ use protocol_wire::{PROTOCOL_MAX, v1};
 use tokio::sync::watch;
 
 use streams::serve;
+pub(crate) use tasks::Asked;
 
 const CAP: usize = 16 * 1024 * 1024;
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -57,6 +59,10 @@ pub(crate) struct Known {
     pub(crate) variables: BTreeMap<String, BTreeMap<String, String>>,
     /// Facts that came outside of a Hello.
     pub(crate) facts: Vec<protocol_model::Node>,
+    /// Requests of tasks, with their whole bodies.
+    pub(crate) asked: Vec<Asked>,
+    /// Requests of tasks that were given up by the node: their stream was reset.
+    pub(crate) left: usize,
 }
 
 #[derive(Debug)]
