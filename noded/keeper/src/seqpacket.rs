@@ -1,10 +1,12 @@
-//! Packets with descriptors over a Unix socket: the only place that knows ancillary data.
+//! Packets with descriptors over a Unix socket: the only place that knows ancillary data; and what
+//! a descriptor that came with one is.
 
 use crate::protocol::{DESCRIPTORS_MAX, PACKET_BYTES_MAX};
 use rustix::io::Errno;
+use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketType, recvmsg, sendmsg,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -38,6 +40,13 @@ pub(crate) fn send(
     }
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     sendmsg(socket, &[IoSlice::new(packet)], &mut ancillary, flags).map(drop)
+}
+
+/// Whether a descriptor is a Unix stream socket that listens.
+pub(crate) fn is_listening_stream(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+    Ok(socket_domain(socket)? == AddressFamily::UNIX
+        && socket_type(socket)? == SocketType::STREAM
+        && socket_acceptconn(socket)?)
 }
 
 /// Receives one packet without waiting. Descriptors arrive close-on-exec.

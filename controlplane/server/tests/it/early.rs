@@ -1,6 +1,8 @@
 //! A Hello that comes with a connection's first packet: what is answered before the node's
 //! handshake is over, and what waits for it.
 
+use std::time::Duration;
+
 use controlplane_state::SessionEpoch;
 use hack_testkit::HeldWay;
 use protocol_transport::door::{Wish, WishKind};
@@ -34,20 +36,35 @@ async fn say_early(world: &World, node: &FakeNode, hello: &v1::Hello) -> SaidEar
     let (mut writer, mut reader) = open(&known, StreamKind::NodeSession).await;
     write(&mut writer, &node.hello()).await;
     let _: v1::Welcome = read(&mut reader).await;
-    way.hold(true);
+    way.hold_server();
     let dialed = endpoint
         .connect_early(way.address(), Wish::new(WishKind::Session))
         .await;
     let dialed = dialed.expect("connects");
     let early = dialed.early.expect("the server gave a ticket");
     let (mut writer, reader) = open(&dialed.connection, StreamKind::NodeSession).await;
+    let opened = sent(&dialed.connection, 0).await;
     write(&mut writer, hello).await;
+    sent(&dialed.connection, opened).await;
+    // The client learns only now that it may go on with its handshake.
+    way.hold(true);
     SaidEarly {
         way,
         _writer: writer,
         reader,
         early,
         _connection: dialed.connection,
+    }
+}
+
+/// Waits until the connection has sent more frames of streams than `before`, and answers how many.
+async fn sent(connection: &quinn::Connection, before: u64) -> u64 {
+    loop {
+        let now = connection.stats().frame_tx.stream;
+        if now > before {
+            return now;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 

@@ -12,8 +12,10 @@ use protocol_wire::log::envelope::Command as Message;
 use protocol_wire::v1::UpdateClass;
 
 use super::document::{from_document, to_document};
-use super::{DecodeError, EncodeError, plan, variables};
-use crate::command::{Command, DaemonLife, JoinVerdict, NodeBatch, NodeHello, NodeSynced};
+use super::{DecodeError, EncodeError, plan, secrets, variables};
+use crate::command::{
+    AccessCommand, Command, DaemonLife, JoinVerdict, NodeBatch, NodeHello, NodeSynced,
+};
 use crate::record::{Digest, SessionEpoch};
 
 pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
@@ -48,6 +50,9 @@ pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
         }
         Command::VariablesRekey(command) => {
             Message::VariablesRekey(variables::rekey_message(command))
+        }
+        Command::Access(AccessCommand::TokensRekey(command)) => {
+            Message::TokensRekey(secrets::rekey_message(command))
         }
         Command::ClusterInit { .. }
         | Command::RestoreBegin { .. }
@@ -127,6 +132,7 @@ pub(super) fn from_message(message: Message) -> Result<Command, DecodeError> {
             Command::VariableLocksExpire(variables::expire(message)?)
         }
         Message::VariablesRekey(message) => Command::VariablesRekey(variables::rekey(message)?),
+        Message::TokensRekey(message) => secrets::rekey(message)?.into(),
         Message::Plan(message) => Command::PlanApply(Box::new(plan::from_message(message)?)),
         Message::PlanApply(document) => Command::PlanApply(from_document(document)?),
         Message::Cold(document) => from_document(document)?,

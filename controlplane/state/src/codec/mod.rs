@@ -10,6 +10,7 @@ mod metrics;
 mod outcome;
 mod packed;
 mod plan;
+mod secrets;
 mod variables;
 
 use bytes::Bytes;

@@ -183,7 +183,8 @@ pub(super) fn sealed(message: log::Sealed) -> Result<Sealed, DecodeError> {
     })
 }
 
-fn bytes12(nonce: &[u8]) -> Result<[u8; 12], DecodeError> {
+/// A nonce of a message.
+pub(super) fn bytes12(nonce: &[u8]) -> Result<[u8; 12], DecodeError> {
     let found = nonce.len();
     nonce.try_into().map_err(|_| {
         DecodeError::Field(ConvertError::Length {

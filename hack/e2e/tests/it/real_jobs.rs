@@ -147,12 +147,17 @@ async fn files_that_this_release_can_run_do_what_their_authors_meant() -> anyhow
     let job = Real::submit(&cluster, &folder, "norescheduling").await?;
     job.until(3, "failed").await?;
     let path = format!("/v1/job/{}/evaluations", job.id);
-    let evals = cluster.get(&path, &Query::new()).await?;
-    let evals = evals.as_array().context("no list")?;
-    assert!(
-        evals.iter().all(|eval| eval["Status"] == "complete"),
-        "nothing is tried again: {evals:?}"
-    );
+    eventually("the end of its evaluations", PATIENCE, async || {
+        let evals = cluster.get(&path, &Query::new()).await?;
+        let evals = evals.as_array().context("no list")?;
+        ensure!(
+            evals.iter().all(|eval| eval["Status"] == "complete"),
+            "something is tried again: {evals:?}"
+        );
+        Ok(Some(()))
+    })
+    .await?;
+    job.until(3, "failed").await?;
     job.purge(&node).await?;
 
     let job = Real::submit(&cluster, &folder, "completed_leader").await?;

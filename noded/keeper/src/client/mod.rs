@@ -1,6 +1,7 @@
 //! noded's side of the keeper socket, and the start of both processes.
 
 mod launch;
+mod sockets;
 mod upgrade;
 
 use crate::memfd;
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub use launch::{Launch, LaunchError, Starter, ensure_pump_running, ensure_running};
+pub use sockets::{HeldSocket, TakeError, bound_file};
 pub use upgrade::{Upgrade, UpgradeError, end_outdated_pump, ensure_current};
 
 /// How long the greeting may take; keeper answers within microseconds or is stopped.
@@ -229,6 +231,7 @@ fn await_welcome(
                     Response::Accepted
                     | Response::Stopping { .. }
                     | Response::Listing { .. }
+                    | Response::Held { .. }
                     | Response::Pong { .. } => Err(ConnectionError::GreetingTimedOut),
                 };
             }
@@ -244,12 +247,15 @@ fn await_welcome(
 }
 
 fn receive(socket: &OwnedFd) -> Result<Option<Message>, ConnectionError> {
+    Ok(receive_with_descriptors(socket)?.map(|(message, _)| message))
+}
+
+fn receive_with_descriptors(
+    socket: &OwnedFd,
+) -> Result<Option<(Message, Vec<OwnedFd>)>, ConnectionError> {
     match seqpacket::receive(socket).map_err(ConnectionError::Receive)? {
-        Received::Packet {
-            bytes,
-            descriptors: _,
-        } => decode_from_keeper(&bytes)
-            .map(Some)
+        Received::Packet { bytes, descriptors } => decode_from_keeper(&bytes)
+            .map(|message| Some((message, descriptors)))
             .map_err(ConnectionError::Decode),
         Received::TooLarge => Err(ConnectionError::TooLarge),
         Received::Closed => Err(ConnectionError::Closed),

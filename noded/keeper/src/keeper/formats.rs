@@ -44,7 +44,7 @@ pub fn state_again(bytes: &[u8]) -> Result<Vec<u8>, String> {
 mod tests {
     use super::*;
     use crate::keeper::custody::{Ending, Outcome, Phase, Run, Running};
-    use crate::keeper::handover::{LeaseState, LingeringState, RunState, SessionState};
+    use crate::keeper::handover::{HeldState, LeaseState, LingeringState, RunState, SessionState};
     use crate::keeper::records::RecordState;
     use crate::protocol::{
         BootNanos, CallId, Exit, ExitCause, ExitStatus, OomKill, OsSignal, Remains, SpawnFailure,
@@ -53,8 +53,12 @@ mod tests {
     use std::path::PathBuf;
 
     fn golden(name: &str, bytes: &[u8]) {
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1");
-        let path = folder.join(name);
+        frozen("v1", name, bytes);
+    }
+
+    fn frozen(version: &str, name: &str, bytes: &[u8]) {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+        let path = folder.join(version).join(name);
         if !path.exists() && std::env::var_os("DROVER_BLESS").is_some() {
             std::fs::write(&path, bytes).unwrap();
         }
@@ -145,6 +149,21 @@ mod tests {
         assert_eq!(lease_again(&bytes).unwrap(), bytes);
     }
 
+    fn plan() -> isolation::Plan {
+        isolation::Plan {
+            version: 1,
+            namespaces: Vec::new(),
+            pid_namespace: isolation::PidNamespace::Keeper,
+            slots: Vec::new(),
+            steps: vec![isolation::Step::NewSession],
+            exec: isolation::Exec {
+                candidates: vec![c"/bin/true".to_owned()],
+                argv: Vec::new(),
+                env: Vec::new(),
+            },
+        }
+    }
+
     fn state() -> State {
         let mut phases = vec![
             Phase::Starting {
@@ -167,18 +186,7 @@ mod tests {
         };
         phases.extend(outcomes().into_iter().map(ending));
         phases.extend(outcomes().into_iter().map(Phase::Ended));
-        let plan = isolation::Plan {
-            version: 1,
-            namespaces: Vec::new(),
-            pid_namespace: isolation::PidNamespace::Keeper,
-            slots: Vec::new(),
-            steps: vec![isolation::Step::NewSession],
-            exec: isolation::Exec {
-                candidates: vec![c"/bin/true".to_owned()],
-                argv: Vec::new(),
-                env: Vec::new(),
-            },
-        };
+        let plan = plan();
         let runs = (100_i32..).step_by(10).zip(phases);
         let runs = runs.map(|(first, phase)| RunState {
             key: key(&format!("web-{first}")),
@@ -215,6 +223,7 @@ mod tests {
                 until: BootNanos(10),
                 stream: 6,
             }],
+            held: Vec::new(),
         }
     }
 
@@ -223,6 +232,36 @@ mod tests {
         let bytes = state().encode().unwrap();
         golden("state.bin", &bytes);
         assert_eq!(State::decode(&bytes).unwrap(), state());
+    }
+
+    fn state_with_sockets() -> State {
+        let held = [("web", 7), ("worker", 8)];
+        let held = held.map(|(task, socket)| HeldState {
+            owner: key(task).owner().clone(),
+            socket,
+        });
+        State {
+            held: held.into(),
+            ..state()
+        }
+    }
+
+    #[test]
+    fn a_state_with_sockets_keeps_its_bytes() {
+        let bytes = state_with_sockets().encode().unwrap();
+        frozen("v3", "state.bin", &bytes);
+        assert_eq!(State::decode(&bytes).unwrap(), state_with_sockets());
+    }
+
+    #[test]
+    fn a_state_of_version_2_without_sockets_is_refused() {
+        let bytes = state().encode().unwrap();
+        let mut content = bytes[..bytes.len() - 4].to_vec();
+        content[29] = b'2';
+        content.push(0);
+        let checksum = crc32fast::hash(&content).to_le_bytes();
+        let error = state_again(&[&content[..], &checksum].concat()).unwrap_err();
+        assert_eq!(error, "the state says that it has sockets, and has none");
     }
 
     #[test]

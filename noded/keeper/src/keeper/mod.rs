@@ -25,6 +25,7 @@ mod records;
 mod recovery;
 mod requests;
 mod session;
+mod sockets;
 mod spawn;
 mod streams;
 mod timer;
@@ -50,6 +51,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
 use session::Session;
+use sockets::HeldSockets;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
@@ -71,8 +73,8 @@ pub const TAKE_OVER: &str = "--take-over";
 const BACKLOG: i32 = 8;
 /// Descriptors for everything but runs: sockets, lingering streams, a packet's descriptors.
 const OWN_FILES: u64 = 256 + streams::LINGERING_MAX as u64;
-/// pidfd, two FIFOs, and for a moment a report or a watch.
-const FILES_PER_RUN: u64 = 4;
+/// pidfd, two FIFOs, the task's socket, and for a moment a report or a watch.
+const FILES_PER_RUN: u64 = 5;
 
 const LISTENER: u64 = 0;
 const SIGNALS: u64 = 1;
@@ -178,6 +180,7 @@ struct Keeper {
     /// Our own children that are main processes.
     by_pid: BTreeMap<i32, TaskKey>,
     lingering: LingeringStreams,
+    sockets: HeldSockets,
     /// A program that is asked whether it could go on from here.
     check: Option<Check>,
     next_number: u64,
@@ -277,6 +280,7 @@ impl Keeper {
             )
             .map_err(KeeperError::Poll)?;
         }
+        let runs_max = runs_within(open_files);
         Ok(Self {
             paths: paths.clone(),
             cgroup_base: cgroup_base.to_owned(),
@@ -289,11 +293,12 @@ impl Keeper {
             signals,
             listener,
             session: None,
-            custody: Custody::new(runs_within(open_files)),
+            custody: Custody::new(runs_max),
             handles: BTreeMap::new(),
             by_number: BTreeMap::new(),
             by_pid: BTreeMap::new(),
             lingering: LingeringStreams::default(),
+            sockets: HeldSockets::new(runs_max),
             check: None,
             next_number: FIRST_RUN,
             next_tick: BootNanos(0),

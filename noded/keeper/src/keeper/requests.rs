@@ -5,8 +5,8 @@ use super::process;
 use super::session::{Fate, Session};
 use super::{CLIENT, Course, Keeper, KeeperError, STEP_VERSIONS, now};
 use crate::protocol::{
-    CallId, LISTING_ENTRIES_MAX, Lease, OsSignal, PROTOCOL_VERSIONS, Refusal, Request, Response,
-    StopMethod, TaskKey, TaskReport, VersionRange, decode_from_client,
+    AllocAndTask, CallId, LISTING_ENTRIES_MAX, Lease, Message, OsSignal, PROTOCOL_VERSIONS,
+    Refusal, Request, Response, StopMethod, TaskKey, TaskReport, VersionRange, decode_from_client,
 };
 use crate::report::tell;
 use crate::seqpacket::{self, Received};
@@ -106,6 +106,7 @@ impl Keeper {
                 Response::Accepted
             }),
             Request::Forget { alloc } => {
+                self.sockets.drop_alloc(&alloc);
                 let effects = self.custody.forget(&alloc);
                 self.execute(effects, now());
                 Ok(Response::Accepted)
@@ -130,6 +131,18 @@ impl Keeper {
             Request::EndLease { alloc } => {
                 let effects = self.custody.end_lease(&alloc);
                 self.execute(effects.into_iter().collect(), now());
+                Ok(Response::Accepted)
+            }
+            Request::Hold { owner } => {
+                let held = self.sockets.hold(owner, descriptors);
+                held.map(|()| Response::Accepted)
+            }
+            Request::Take { after } => {
+                self.give_sockets(call, after.as_ref());
+                return Ok(Course::Continue);
+            }
+            Request::Drop { alloc } => {
+                self.sockets.drop_alloc(&alloc);
                 Ok(Response::Accepted)
             }
         };
@@ -263,6 +276,17 @@ impl Keeper {
                 },
             );
         }
+    }
+
+    fn give_sockets(&mut self, call: CallId, after: Option<&AllocAndTask>) {
+        let (owners, descriptors, more) = self.sockets.page(after);
+        let response = Response::Held { owners, more };
+        let message = Message::Response { call, response };
+        let fate = self
+            .session
+            .as_mut()
+            .map_or(Fate::Keep, |s| s.send_with(message, descriptors));
+        self.settle_session(fate);
     }
 
     pub(super) fn respond(&mut self, call: CallId, response: Response) {

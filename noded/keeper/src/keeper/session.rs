@@ -5,7 +5,8 @@ use crate::report::tell;
 use crate::seqpacket;
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::rc::Rc;
 
 /// Packets held for a client that does not read. A full answer to `List` has 164 pages; a client
 /// that is further behind than this is disconnected, and learns the rest from `List` when it comes
@@ -23,7 +24,14 @@ pub(crate) enum Fate {
 pub(crate) struct Session {
     socket: OwnedFd,
     protocol: Option<u32>,
-    queue: VecDeque<Vec<u8>>,
+    queue: VecDeque<Packet>,
+}
+
+/// A message that the client has not taken yet.
+#[derive(Debug)]
+struct Packet {
+    bytes: Vec<u8>,
+    descriptors: Vec<Rc<OwnedFd>>,
 }
 
 impl Session {
@@ -33,10 +41,14 @@ impl Session {
 
     /// One that this process had when it was another program.
     pub(crate) fn inherited(socket: OwnedFd, protocol: Option<u32>, queue: Vec<Vec<u8>>) -> Self {
+        let plain = |bytes| Packet {
+            bytes,
+            descriptors: Vec::new(),
+        };
         Self {
             socket,
             protocol,
-            queue: queue.into(),
+            queue: queue.into_iter().map(plain).collect(),
         }
     }
 
@@ -55,14 +67,26 @@ impl Session {
 
     /// Packets that the client has not taken yet.
     pub(crate) fn queue(&self) -> impl Iterator<Item = &Vec<u8>> {
-        self.queue.iter()
+        self.queue.iter().map(|packet| &packet.bytes)
+    }
+
+    /// Whether a packet that waits carries descriptors: no state can hold it.
+    pub(crate) fn has_descriptors(&self) -> bool {
+        self.queue
+            .iter()
+            .any(|packet| !packet.descriptors.is_empty())
     }
 
     /// Queues a message and sends what the socket takes.
     pub(crate) fn send(&mut self, message: Message) -> Fate {
+        self.send_with(message, Vec::new())
+    }
+
+    /// As [`Self::send`]. Copies of the descriptors travel with the packet.
+    pub(crate) fn send_with(&mut self, message: Message, descriptors: Vec<Rc<OwnedFd>>) -> Fate {
         let message = message.in_words_of(self.protocol.unwrap_or(1));
         match encode_for_client(&message) {
-            Ok(packet) => self.queue.push_back(packet),
+            Ok(bytes) => self.queue.push_back(Packet { bytes, descriptors }),
             Err(error) => {
                 tell!("keeper: a message was not sent: {error}");
                 return Fate::Keep;
@@ -81,7 +105,8 @@ impl Session {
 
     pub(crate) fn flush(&mut self) -> Fate {
         while let Some(packet) = self.queue.front() {
-            match seqpacket::send(&self.socket, packet, &[]) {
+            let descriptors: Vec<_> = packet.descriptors.iter().map(|d| d.as_fd()).collect();
+            match seqpacket::send(&self.socket, &packet.bytes, &descriptors) {
                 Ok(()) => {
                     self.queue.pop_front();
                 }

@@ -30,8 +30,15 @@ pub struct TaskKey {
 }
 
 /// A task of an allocation, whichever the attempt.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "RawOwner", into = "RawOwner")]
 pub struct AllocAndTask {
+    alloc: String,
+    task: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RawOwner {
     alloc: String,
     task: String,
 }
@@ -118,6 +125,27 @@ impl TryFrom<RawKey> for TaskKey {
     }
 }
 
+impl TryFrom<RawOwner> for AllocAndTask {
+    type Error = KeyError;
+
+    fn try_from(raw: RawOwner) -> Result<Self, KeyError> {
+        Self::new(raw.alloc, raw.task)
+    }
+}
+
+impl From<AllocAndTask> for RawOwner {
+    fn from(owner: AllocAndTask) -> Self {
+        let AllocAndTask { alloc, task } = owner;
+        Self { alloc, task }
+    }
+}
+
+impl fmt::Display for AllocAndTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.alloc, self.task)
+    }
+}
+
 impl From<TaskKey> for RawKey {
     fn from(key: TaskKey) -> Self {
         let AllocAndTask { alloc, task } = key.owner;
@@ -168,5 +196,7 @@ mod tests {
         })
         .unwrap();
         postcard::from_bytes::<TaskKey>(&bytes).unwrap_err();
+        let bytes = postcard::to_stdvec(&("a", "../t")).unwrap();
+        postcard::from_bytes::<AllocAndTask>(&bytes).unwrap_err();
     }
 }

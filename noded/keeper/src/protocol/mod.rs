@@ -23,6 +23,7 @@
 //! |---|---|
 //! | 1 | everything that is not named below |
 //! | 2 | `Upgrade`, leases, and what may come of them |
+//! | 3 | `Hold`, `Take`, `Drop`, and what may come of them |
 
 mod clock;
 mod event;
@@ -50,7 +51,7 @@ pub use request::{Lease, Request, SpawnRequest, StdioSource};
 pub use response::{Refusal, Response, StopMethod};
 
 /// The newest version that this code speaks.
-pub const PROTOCOL_VERSION: u8 = 2;
+pub const PROTOCOL_VERSION: u8 = 3;
 
 /// All versions that this code speaks, for `Hello`.
 pub const PROTOCOL_VERSIONS: VersionRange = VersionRange {
@@ -65,6 +66,10 @@ pub const LEASES_PER_REQUEST_MAX: usize = 512;
 /// Entries in one [`Response::Listing`]; the longest entry is under 400 bytes, so a page stays far
 /// below [`PACKET_BYTES_MAX`].
 pub const LISTING_ENTRIES_MAX: usize = 100;
+
+/// Sockets in one [`Response::Held`]: as many descriptors as a packet carries. The longest entry is
+/// under 240 bytes.
+pub const HELD_PER_PAGE_MAX: usize = DESCRIPTORS_MAX;
 
 /// An inclusive range of versions that one side can speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

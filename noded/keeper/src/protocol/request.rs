@@ -1,6 +1,6 @@
 //! What noded asks of keeper.
 
-use super::{BootNanos, OsSignal, TaskKey, VersionRange};
+use super::{AllocAndTask, BootNanos, OsSignal, TaskKey, VersionRange};
 use serde::{Deserialize, Serialize};
 
 /// What noded asks. Every request gets exactly one [`Response`], except `List`, which gets one or
@@ -39,7 +39,8 @@ pub enum Request {
     Acknowledge {
         key: TaskKey,
     },
-    /// No run of this allocation will be asked for again: its highest run epochs may be forgotten.
+    /// No run of this allocation will be asked for again: its highest run epochs may be forgotten,
+    /// and the sockets of its tasks are closed.
     Forget {
         alloc: String,
     },
@@ -58,6 +59,20 @@ pub enum Request {
     },
     /// This allocation needs no lease any more; its runs go on. Unknown ones succeed.
     EndLease {
+        alloc: String,
+    },
+    /// Holds a copy of the listening Unix stream socket at descriptor 0 of the packet for this
+    /// task, in place of an earlier one: connects wait in its queue while noded is away.
+    Hold {
+        owner: AllocAndTask,
+    },
+    /// Asks for copies of the sockets that are held for tasks after this one, in their order; they
+    /// stay held. Answered with one page, [`super::Response::Held`].
+    Take {
+        after: Option<AllocAndTask>,
+    },
+    /// Closes the sockets that are held for this allocation. Unknown ones succeed.
+    Drop {
         alloc: String,
     },
 }

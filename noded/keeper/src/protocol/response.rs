@@ -1,6 +1,6 @@
 //! What keeper answers to a request, refusals included.
 
-use super::{TaskReport, VersionRange};
+use super::{AllocAndTask, TaskReport, VersionRange};
 use serde::{Deserialize, Serialize};
 
 /// The answer to one request.
@@ -28,6 +28,12 @@ pub enum Response {
         runs: u32,
     },
     Refused(Refusal),
+    /// The answer to `Take`: the socket of each task is the descriptor at its position.
+    Held {
+        owners: Vec<AllocAndTask>,
+        /// Another `Take`, after the last of these, has more.
+        more: bool,
+    },
 }
 
 /// What a stop did at once.
@@ -93,4 +99,8 @@ pub enum Refusal {
     UpgradeFailed { detail: String },
     #[error("an upgrade is under way")]
     UpgradeUnderWay,
+    #[error("{sockets} sockets are held, and no more are accepted")]
+    TooManySockets { sockets: u32 },
+    #[error("the socket cannot be held: {detail}")]
+    Socket { detail: String },
 }

@@ -18,6 +18,7 @@ impl Request {
             | Self::Shutdown
             | Self::Ping => 1,
             Self::Upgrade | Self::ExtendLeases { .. } | Self::EndLease { .. } => 2,
+            Self::Hold { .. } | Self::Take { .. } | Self::Drop { .. } => 3,
         }
     }
 }
@@ -70,6 +71,7 @@ impl Response {
             Self::Welcome { .. } | Self::Accepted | Self::Stopping { .. } | Self::Pong { .. } => 1,
             Self::Listing { tasks, .. } => tasks.iter().map(TaskReport::since).max().unwrap_or(1),
             Self::Refused(refusal) => refusal.since(),
+            Self::Held { .. } => 3,
         }
     }
 }
@@ -132,6 +134,7 @@ impl Refusal {
             | Self::Lease { .. }
             | Self::UpgradeFailed { .. }
             | Self::UpgradeUnderWay => 2,
+            Self::TooManySockets { .. } | Self::Socket { .. } => 3,
         }
     }
 }

@@ -4,4 +4,5 @@
 pub(crate) mod inherit;
 pub(crate) mod pidfd;
 pub(crate) mod ring;
+pub(crate) mod unix_file;
 pub(crate) mod wait;

@@ -125,7 +125,7 @@ fn a_message_under_a_version_that_is_not_its_own_is_refused() {
             since: 2
         }
     ));
-    bytes[0] = 3;
+    bytes[0] = 4;
     let error = decode_from_client(&bytes).unwrap_err();
-    assert!(matches!(error, PacketError::Version { version: 3 }));
+    assert!(matches!(error, PacketError::Version { version: 4 }));
 }

@@ -183,6 +183,8 @@ fn keys() -> Vec<(&'static str, Command)> {
         ),
         ("root_key_rewrap", rewrap.into()),
         ("root_key_remove", remove.into()),
-        ("tokens_rekey", rekey.into()),
+        // As a document, which was written for a while; and as a message.
+        ("tokens_rekey", rekey.clone().into()),
+        ("tokens_rekey_message", rekey.into()),
     ]
 }

@@ -15,6 +15,7 @@ pub(crate) fn packets() -> Vec<Vec<u8>> {
     let folders = [
         "noded/keeper/tests/golden/v1",
         "noded/keeper/tests/golden/v2",
+        "noded/keeper/tests/golden/v3",
     ];
     folders
         .into_iter()
@@ -65,9 +66,14 @@ pub(crate) fn records() -> Vec<Vec<u8>> {
     with_and_without_checksum(whole)
 }
 
-/// The frozen state of a keeper, with its checksum and without.
+/// The frozen states of a keeper, with their checksums and without.
 pub(crate) fn states() -> Vec<Vec<u8>> {
-    with_and_without_checksum(bytes_of(files("noded/keeper/tests/golden/v1", "state.bin")))
+    let folders = [
+        "noded/keeper/tests/golden/v1",
+        "noded/keeper/tests/golden/v3",
+    ];
+    let whole = folders.map(|folder| bytes_of(files(folder, "state.bin")));
+    with_and_without_checksum(whole.concat())
 }
 
 fn with_and_without_checksum(whole: Vec<Vec<u8>>) -> Vec<Vec<u8>> {

@@ -1,7 +1,7 @@
 //! The last thing that a keeper does before it is another program.
 
 use super::check::Check;
-use super::state::{LeaseState, LingeringState, RunState, SessionState, State};
+use super::state::{HeldState, LeaseState, LingeringState, RunState, SessionState, State};
 use crate::keeper::custody::{Held, Run};
 use crate::keeper::{Handles, Keeper, TAKE_OVER};
 use crate::memfd;
@@ -87,7 +87,8 @@ impl Keeper {
         let session = self
             .session
             .as_ref()
-            .filter(|session| session.queue().map(Vec::len).sum::<usize>() <= QUEUE_BYTES_MAX);
+            .filter(|session| session.queue().map(Vec::len).sum::<usize>() <= QUEUE_BYTES_MAX)
+            .filter(|session| !session.has_descriptors());
         let session = session.map(|session| SessionState {
             socket: named.add(session.socket()),
             protocol: session.protocol(),
@@ -99,6 +100,11 @@ impl Keeper {
             stream: named.add(stream),
         });
         let lingering = lingering.collect();
+        let held = self.sockets.iter().map(|(owner, socket)| HeldState {
+            owner: owner.clone(),
+            socket: named.add(socket),
+        });
+        let held = held.collect();
         let lease = |(alloc, held): (&str, Held)| LeaseState {
             alloc: alloc.to_owned(),
             until: held.until,
@@ -112,6 +118,7 @@ impl Keeper {
             floors: self.custody.floors().collect(),
             leases: self.custody.leases().map(lease).collect(),
             lingering,
+            held,
         };
         (state, named.0)
     }

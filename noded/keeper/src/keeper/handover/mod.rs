@@ -26,5 +26,5 @@ pub(super) use check::Check;
 pub use check::check_state;
 pub(super) use state::State;
 #[cfg(test)]
-pub(super) use state::{LeaseState, LingeringState, RunState, SessionState};
+pub(super) use state::{HeldState, LeaseState, LingeringState, RunState, SessionState};
 pub(super) use take::inherit;

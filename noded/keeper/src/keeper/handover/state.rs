@@ -1,7 +1,7 @@
 //! Everything that a keeper knows and holds, as data.
 
 use crate::keeper::custody::Run;
-use crate::protocol::{BootNanos, CallId, TaskKey};
+use crate::protocol::{AllocAndTask, BootNanos, CallId, TaskKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::os::fd::RawFd;
@@ -10,16 +10,22 @@ use std::os::fd::RawFd;
 /// some 20 MiB at most.
 pub(crate) const STATE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Begins every state; the number is its version. A static, so that one place of the program holds
-/// it.
+/// Begins a state without sockets; the number is its version. Programs of the release before read
+/// it. A static, so that one place of the program holds it.
 static BEGINNING: [u8; 31] = *b"drover keeper state, version 1\n";
+/// Begins a state with sockets, which follow all else.
+static BEGINNING_WITH_SOCKETS: [u8; 31] = *b"drover keeper state, version 2\n";
 
 const VERSION_AT: usize = 29;
 
 /// Why bytes are no state.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StateError {
-    #[error("this is no state of version {}", char::from(BEGINNING[VERSION_AT]))]
+    #[error(
+        "this is no state of version {} or {}",
+        char::from(BEGINNING[VERSION_AT]),
+        char::from(BEGINNING_WITH_SOCKETS[VERSION_AT])
+    )]
     Version,
     #[error("the state is cut off")]
     Short,
@@ -31,6 +37,8 @@ pub(crate) enum StateError {
     Decode(#[source] postcard::Error),
     #[error("{bytes} bytes follow the state")]
     TrailingBytes { bytes: usize },
+    #[error("the state says that it has sockets, and has none")]
+    NoSockets,
     #[error("descriptor {number} is named twice")]
     Twice { number: RawFd },
     #[error("the state has {bytes} bytes, at most {STATE_BYTES_MAX} are handed over")]
@@ -48,6 +56,9 @@ pub(crate) struct State {
     pub(crate) floors: Vec<TaskKey>,
     pub(crate) leases: Vec<LeaseState>,
     pub(crate) lingering: Vec<LingeringState>,
+    /// From version 2 on.
+    #[serde(skip)]
+    pub(crate) held: Vec<HeldState>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,10 +100,25 @@ pub(crate) struct LingeringState {
     pub(crate) stream: RawFd,
 }
 
+/// The listening socket of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HeldState {
+    pub(crate) owner: AllocAndTask,
+    pub(crate) socket: RawFd,
+}
+
 impl State {
+    /// In the lowest version that can hold it.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, StateError> {
+        let beginning = match self.held.is_empty() {
+            true => &BEGINNING,
+            false => &BEGINNING_WITH_SOCKETS,
+        };
         let mut bytes =
-            postcard::to_extend(self, BEGINNING.to_vec()).map_err(StateError::Encode)?;
+            postcard::to_extend(self, beginning.to_vec()).map_err(StateError::Encode)?;
+        if !self.held.is_empty() {
+            bytes = postcard::to_extend(&self.held, bytes).map_err(StateError::Encode)?;
+        }
         let checksum = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&checksum.to_le_bytes());
         if bytes.len() > STATE_BYTES_MAX {
@@ -103,7 +129,8 @@ impl State {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, StateError> {
         // First of all: what follows may look different in another version.
-        if !bytes.starts_with(&BEGINNING) {
+        let has_sockets = bytes.starts_with(&BEGINNING_WITH_SOCKETS);
+        if !has_sockets && !bytes.starts_with(&BEGINNING) {
             return Err(StateError::Version);
         }
         let (content, checksum) = bytes.split_last_chunk::<4>().ok_or(StateError::Short)?;
@@ -111,7 +138,14 @@ impl State {
             return Err(StateError::Checksum);
         }
         let body = content.get(BEGINNING.len()..).ok_or(StateError::Short)?;
-        let (state, rest) = postcard::take_from_bytes::<Self>(body).map_err(StateError::Decode)?;
+        let (mut state, mut rest) =
+            postcard::take_from_bytes::<Self>(body).map_err(StateError::Decode)?;
+        if has_sockets {
+            (state.held, rest) = postcard::take_from_bytes(rest).map_err(StateError::Decode)?;
+            if state.held.is_empty() {
+                return Err(StateError::NoSockets);
+            }
+        }
         if !rest.is_empty() {
             return Err(StateError::TrailingBytes { bytes: rest.len() });
         }
@@ -133,6 +167,7 @@ impl State {
             floors: _,
             leases: _,
             lingering,
+            held,
         } = self;
         let of_runs = runs.iter().flat_map(|run| {
             let single = [run.pidfd, run.report].into_iter().flatten();
@@ -143,5 +178,6 @@ impl State {
             .chain(session.iter().map(|session| session.socket))
             .chain(of_runs)
             .chain(lingering.iter().map(|lingering| lingering.stream))
+            .chain(held.iter().map(|held| held.socket))
     }
 }

@@ -1,6 +1,8 @@
 //! The first thing that a keeper does that was another program before.
 
-use super::state::{LeaseState, LingeringState, RunState, STATE_BYTES_MAX, SessionState, State};
+use super::state::{
+    HeldState, LeaseState, LingeringState, RunState, STATE_BYTES_MAX, SessionState, State,
+};
 use crate::keeper::custody::Phase;
 use crate::keeper::session::Session;
 use crate::keeper::{CLIENT, Keeper, Watch, now};
@@ -70,6 +72,7 @@ impl Keeper {
             floors,
             leases,
             lingering,
+            held: sockets,
         } = state;
         for floor in floors {
             let effects = self.custody.raise_floor(&floor);
@@ -90,6 +93,11 @@ impl Keeper {
         for LingeringState { until, stream } in lingering {
             if let Some(stream) = held.remove(&stream) {
                 self.lingering.keep(until, stream);
+            }
+        }
+        for HeldState { owner, socket } in sockets {
+            if let Some(socket) = held.remove(&socket) {
+                self.sockets.keep(owner, socket);
             }
         }
         if let Some(session) = session {
