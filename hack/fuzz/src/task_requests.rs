@@ -24,7 +24,9 @@ pub fn task_request(data: &[u8]) -> Verdict {
         };
         let halves = [bytes.len() / 3, bytes.len() / 2, bytes.len() - 1];
         for begun in halves.map(|length| &bytes[..length]) {
-            assert_eq!(head::check_beginning(begun), Ok(()), "a beginning of it");
+            assert_eq!(head::check_beginning(begun, 0), Ok(()), "a beginning of it");
+            let again = head::end_behind(bytes, begun.len());
+            assert_eq!(again, Some(end), "in two pieces");
         }
         compare(bytes, framing);
         verdict = Verdict::Understood;

@@ -210,8 +210,10 @@ async fn tasks_stream_through_their_socket_and_strangers_are_turned_away() -> an
         Ok(is_told.then_some(()))
     })
     .await?;
-    let visit = ["alloc", "exec", "-task", "web", &alloc, "/usr/bin/python3"];
-    let visit = [visit.as_slice(), &["-c", VISITOR]].concat();
+    let visit = [
+        "alloc", "exec", "-i=false", "-t=false", "-task", "web", &alloc,
+    ];
+    let visit = [visit.as_slice(), &["/usr/bin/python3", "-c", VISITOR]].concat();
     has(&shell.works(&visit)?, &["HTTP/1.1 401"])
 }
 

@@ -93,12 +93,21 @@ pub fn end(bytes: &[u8]) -> Option<usize> {
     empty.map(|at| at + 4)
 }
 
-/// Whether bytes that do not hold a whole head yet can still become a good one.
+/// As [`end`], where the first `looked` bytes were looked at before and do not hold one. A head
+/// that comes byte by byte costs no more than one that comes at once.
+pub fn end_behind(bytes: &[u8], looked: usize) -> Option<usize> {
+    let from = looked.saturating_sub(3);
+    end(bytes.get(from..).unwrap_or_default()).map(|at| from + at)
+}
+
+/// Whether bytes that do not hold a whole head yet can still become a good one. The first `looked`
+/// ones were found good before.
 ///
 /// # Errors
 /// Where they cannot.
-pub fn check_beginning(bytes: &[u8]) -> Result<(), BadHead> {
-    check_line_ends(bytes)?;
+pub fn check_beginning(bytes: &[u8], looked: usize) -> Result<(), BadHead> {
+    let (known, new) = bytes.split_at(looked.min(bytes.len()));
+    check_line_ends(known.last().copied().unwrap_or_default(), new)?;
     match bytes.len() < HEAD_BYTES_MAX {
         true => Ok(()),
         false => Err(BadHead::TooLong),
@@ -113,7 +122,7 @@ pub fn check(head: &[u8]) -> Result<Framing, BadHead> {
     if head.len() > HEAD_BYTES_MAX {
         return Err(BadHead::TooLong);
     }
-    check_line_ends(head)?;
+    check_line_ends(0, head)?;
     let head = head.strip_suffix(b"\r\n\r\n").ok_or(BadHead::LineEnd)?;
     let mut lines = head.split(|byte| *byte == b'\n').map(|line| {
         // Each LF has its CR, and the last line has neither.
@@ -128,8 +137,7 @@ pub fn check(head: &[u8]) -> Result<Framing, BadHead> {
 }
 
 /// Each CR before an LF, and each LF behind a CR; the last byte may be a CR.
-fn check_line_ends(bytes: &[u8]) -> Result<(), BadHead> {
-    let mut before = 0;
+fn check_line_ends(mut before: u8, bytes: &[u8]) -> Result<(), BadHead> {
     for byte in bytes {
         if (before == b'\r') != (*byte == b'\n') {
             return Err(BadHead::LineEnd);

@@ -172,14 +172,14 @@ fn heads_are_taken_or_refused_by_this_table() {
 fn a_head_without_an_end_is_refused_at_its_limit() {
     let mut bytes = b"GET /".to_vec();
     bytes.resize(HEAD_BYTES_MAX - 1, b'a');
-    assert_eq!(head::check_beginning(&bytes), Ok(()));
+    assert_eq!(head::check_beginning(&bytes, 0), Ok(()));
     bytes.push(b'a');
-    assert_eq!(head::check_beginning(&bytes), Err(BadHead::TooLong));
+    assert_eq!(head::check_beginning(&bytes, 0), Err(BadHead::TooLong));
     assert_eq!(
-        head::check_beginning(b"GET / HTTP/1.1\n"),
+        head::check_beginning(b"GET / HTTP/1.1\n", 0),
         Err(BadHead::LineEnd)
     );
-    assert_eq!(head::check_beginning(b"GET / HTTP/1.1\r"), Ok(()));
+    assert_eq!(head::check_beginning(b"GET / HTTP/1.1\r", 0), Ok(()));
 }
 
 #[test]
@@ -275,11 +275,33 @@ fn connections_are_limited_in_number() {
     assert!(guard.open());
 }
 
+/// A head that comes in two pieces, cut anywhere, is judged as one that comes whole.
+#[test]
+fn a_head_in_two_pieces_is_taken_or_refused_as_a_whole_one() {
+    for &(text, expected) in HEADS {
+        let bytes = text.as_bytes();
+        for looked in 0..bytes.len() {
+            let begun = head::check_beginning(&bytes[..looked], 0);
+            if begun.is_err() || head::end(&bytes[..looked]).is_some() {
+                assert!(expected.is_err() || looked == bytes.len(), "{text:?}");
+                continue;
+            }
+            assert_eq!(
+                head::end_behind(bytes, looked),
+                head::end(bytes),
+                "{text:?}"
+            );
+            let whole = head::check_beginning(bytes, looked);
+            assert_eq!(whole, head::check_beginning(bytes, 0), "{text:?} {looked}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_the_check_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = head::check(&bytes);
-        let _ = head::check_beginning(&bytes);
+        let _ = head::check_beginning(&bytes, 0);
         if let Some(end) = head::end(&bytes) {
             prop_assert!(end <= bytes.len());
         }

@@ -67,8 +67,9 @@ async fn scene() -> (World, FakeNode, AllocId, FakeNode) {
     });
     let path = "/v1/var/nomad/jobs/web";
     let client = manager.of(&world.client);
-    let put = client.put::<_, Value>(path, &protocol_client::Query::new(), &body);
-    put.await.expect("written");
+    let query = protocol_client::Query::new();
+    let put = client.put::<_, Value>(path, &query, &body).await;
+    put.expect("written");
     let thief = FakeNode::join_as(&world.server, &world.data_dir(), 2).await;
     (world, node, alloc, thief)
 }

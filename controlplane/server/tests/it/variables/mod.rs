@@ -2,6 +2,7 @@
 
 mod locks;
 mod rights;
+mod swapped;
 
 use std::time::Duration;
 

@@ -103,14 +103,15 @@ impl Victim {
     }
 }
 
-/// The task's events that begin so.
-fn events(known: &Known, id: AllocId, begin: &str) -> usize {
-    let Some(report) = report(known, id) else {
-        return 0;
-    };
-    let events = report.task_states["main"].events.iter();
-    let events = events.filter(|event| event.display_message.starts_with(begin));
-    events.count()
+/// Whether the task has an event with these texts.
+fn has_event(known: &Known, id: AllocId, texts: [&str; 2]) -> bool {
+    report(known, id).is_some_and(|report| {
+        let mut events = report.task_states["main"].events.iter();
+        events.any(|event| {
+            let message = &event.display_message;
+            texts.iter().all(|text| message.contains(text))
+        })
+    })
 }
 
 /// Each kind, in the place of the file of an identity of its own; and whether its renewal works.
@@ -154,7 +155,7 @@ async fn planted_files_at_a_token_are_not_followed_by_its_renewal() {
     }
     scene.server.change_root_key(1);
     let is_told = |known: &Known, planted: Planted| {
-        events(known, id, &format!("Identity[{planted:?}]: ")) > 0
+        has_event(known, id, [&format!("Identity[{planted:?}]: "), "/token"])
     };
     scene
         .server
@@ -191,30 +192,26 @@ async fn planted_files_at_the_socket_are_replaced_or_named() {
     let (scene, id, socket) = with_socket(231).await;
     let victim = Victim::new(&scene);
     let request = format!("GET /a HTTP/1.1\r\nConnection: close\r\nX-Nomad-Token: {TOKEN}\r\n\r\n");
-    let mut refused = 0;
-    for (planted, is_replaced) in [
-        (Planted::Link, true),
-        (Planted::Fifo, true),
-        (Planted::Directory, false),
-        (Planted::Mount, false),
+    for (planted, refused) in [
+        (Planted::Link, None),
+        (Planted::Fifo, None),
+        (Planted::Directory, Some("Is a directory")),
+        (Planted::Mount, Some("resource busy")),
     ] {
         victim.plant(planted, &socket);
         restart(&scene, id).await;
-        if is_replaced {
-            let answer = said(&socket, request.as_bytes()).await.expect("it ends");
-            assert!(answer.starts_with("HTTP/1.1 200"), "{planted:?}: {answer}");
-        } else {
-            refused += 1;
-            let what = format!("the event of {planted:?}");
+        if let Some(reason) = refused {
+            let text = ["Task API: removing the file", reason];
             scene
                 .server
-                .until(&what, |known| {
-                    events(known, id, "Task API: removing the file") == refused
-                })
+                .until(reason, |known| has_event(known, id, text))
                 .await;
+            victim.check(planted);
             Victim::clear(planted, &socket);
             restart(&scene, id).await;
         }
+        let answer = said(&socket, request.as_bytes()).await.expect("it ends");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{planted:?}: {answer}");
         victim.check(planted);
     }
 }

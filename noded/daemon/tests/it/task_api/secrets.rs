@@ -1,5 +1,6 @@
 //! Threat 25: tokens of tasks and items of variables are in no log, event or file but their own.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -67,8 +68,17 @@ async fn secrets_of_a_task_are_in_no_log_event_or_file_but_their_own() {
 
     let base = scene.directory.path();
     let kept = base.join("run/identities").join(id.to_string());
+    // Its environment, for commands that are run in it.
+    let sandbox = base.join(format!("run/sandboxes/{id}.main.json"));
+    for of_root in [&kept, &sandbox] {
+        let mode = of_root.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", of_root.display());
+    }
     for (secret, own) in [
-        ("token-default-1", vec![secrets.join("nomad_token"), kept]),
+        (
+            "token-default-1",
+            vec![secrets.join("nomad_token"), kept, sandbox],
+        ),
         ("planted-item-4711", vec![secrets.join("word")]),
     ] {
         let mut found = Vec::new();

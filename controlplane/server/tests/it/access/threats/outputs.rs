@@ -346,7 +346,6 @@ async fn variables(world: &World, manager: &Client, planted: &mut Planted) {
     let refused = bent.get::<Value>(path, &none).await;
     planted.is_not_in(&refused.expect_err("it is bent").to_string());
     for wrong in [
-        json!({ "Namespace": "default", "Path": "other", "Items": { "w": word } }),
         json!({ "Namespace": "default", "Path": "nomad/jobs/web", "Items": { "w": [word] } }),
         json!({ "Path": "nomad/jobs/web", "Items": { "w": word.repeat(5000) } }),
         json!({ "Path": "nomad/jobs/web", "Items": word }),
