@@ -17,6 +17,7 @@ mod artifacts;
 mod checkpoints;
 mod entries;
 mod frames;
+mod identities;
 mod jail;
 mod jobs;
 mod journal;
@@ -36,6 +37,7 @@ pub use artifacts::{artifact_source, artifact_tar, artifact_zip};
 pub use checkpoints::{checkpoint, checkpoint_records};
 pub use entries::{log_entry, log_history, log_outcome};
 pub use frames::frame;
+pub use identities::{kept_identities, public_keys};
 pub use jail::jail_frame;
 pub use jobs::{job_document, job_file};
 pub use journal::{journal, journal_file};
@@ -75,6 +77,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("keeper_state", keeper_state),
     ("keeper_stream", keeper_stream),
     ("kek_file", kek_file),
+    ("kept_identities", kept_identities),
     ("key_set", key_set),
     ("log_entry", log_entry),
     ("log_history", log_history),
@@ -84,6 +87,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("netlink_answer", netlink_answer),
     ("nft_description", nft_description),
     ("pending_login", pending_login),
+    ("public_keys", public_keys),
     ("sealed_value", sealed_value),
     ("task_request", task_request),
     ("template", template),

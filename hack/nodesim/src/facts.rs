@@ -4,7 +4,7 @@
 use noded_core::Settings;
 use noded_core::driver::{DriverCapabilities, TaskRoot};
 use noded_daemon::identity::NodeIdentity;
-use protocol_model::{DriverInfo, NetworkResource, Node, NodeId};
+use protocol_model::{DriverInfo, IDENTITY_ATTRIBUTE, NetworkResource, Node, NodeId};
 
 use crate::draws::Draws;
 
@@ -64,7 +64,7 @@ pub fn node(id: NodeId, class: &str, number: u32, capacity: Capacity) -> Node {
     for (name, value) in [
         ("kernel.name", "linux"),
         ("cpu.arch", std::env::consts::ARCH),
-        ("noded.identity", "true"),
+        (IDENTITY_ATTRIBUTE, "true"),
         ("unique.hostname", node.name.as_str()),
     ] {
         node.attributes.insert(name.to_owned(), value.to_owned());

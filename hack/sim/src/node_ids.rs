@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controlplane_state::{Digest, computed_class};
-use protocol_model::{DriverInfo, NetworkResource, Node, NodeId};
+use protocol_model::{DriverInfo, IDENTITY_ATTRIBUTE, NetworkResource, Node, NodeId};
 
 use crate::event::NodeIx;
 
@@ -31,8 +31,9 @@ pub fn secret_hash(node: NodeIx) -> Digest {
 /// What a node says about itself: 4000 MHz, 8 GiB, raw_exec, and the rack that it was told.
 pub fn facts(ix: NodeIx, rack: u32) -> Arc<Node> {
     let mut node = Node::new(node_id(ix), format!("n{ix}"), "dc1");
-    node.attributes
-        .insert("kernel.name".to_owned(), "linux".to_owned());
+    for (name, value) in [("kernel.name", "linux"), (IDENTITY_ATTRIBUTE, "true")] {
+        node.attributes.insert(name.to_owned(), value.to_owned());
+    }
     let driver = DriverInfo {
         detected: true,
         healthy: true,

@@ -1,15 +1,17 @@
 //! Ordinary nodes.
 
 use protocol_model::{
-    DriverInfo, NetworkResource, Node, NodeId, NodeNetworkAddress, NodeNetworkResource,
+    DriverInfo, IDENTITY_ATTRIBUTE, NetworkResource, Node, NodeId, NodeNetworkAddress,
+    NodeNetworkResource,
 };
 
 /// A node of 4000 MHz, 8192 MiB and 100 GiB in `dc1`, with both drivers, at 10.0.0.`number`.
 pub fn node(number: u8) -> Node {
     let id = NodeId::from_u128(0x0e00_0000_0000_4000_8000_0000_0000_0000 + u128::from(number));
     let mut node = Node::new(id, format!("node-{number}"), "dc1");
-    node.attributes
-        .insert("kernel.name".to_owned(), "linux".to_owned());
+    for (name, value) in [("kernel.name", "linux"), (IDENTITY_ATTRIBUTE, "true")] {
+        node.attributes.insert(name.to_owned(), value.to_owned());
+    }
     node.computed_class = "linux".to_owned();
     for driver in ["raw_exec", "exec"] {
         let info = DriverInfo {

@@ -95,6 +95,15 @@ impl AllocSpec {
         self.group().task(name)
     }
 
+    /// Whether a host that boots while it is cut off may start it again: it is expected back, and
+    /// no lease ends it.
+    pub fn may_start_cut_off(&self) -> bool {
+        let group = self.group();
+        let is_expected = group.is_waited_for_without_end() || group.disconnect_window().is_some();
+        let is_own = self.job.job_type.is_per_node() || is_expected;
+        is_own && group.stop_on_client_after().is_none()
+    }
+
     /// The version of what is wanted of it.
     pub fn version(&self) -> u64 {
         self.alloc.alloc_modify_index

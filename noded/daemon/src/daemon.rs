@@ -85,6 +85,15 @@ pub enum DaemonError {
     /// Our cgroups.
     #[error("the cgroup of tasks")]
     Cgroup(#[source] CgroupError),
+    /// The directory for identities.
+    #[error("the node's directory {}", .path.display())]
+    NodeDir {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
     /// The directory for sandboxes.
     #[error("the runtime directory {}", .path.display())]
     RunDir {
@@ -343,6 +352,12 @@ fn open_identities(
         path: config.run_dir.clone(),
         source,
     })?;
+    let kept = kept
+        .with_disk(&config.node_dir())
+        .map_err(|source| DaemonError::NodeDir {
+            path: config.node_dir(),
+            source,
+        })?;
     let seed = seed
         .iter()
         .fold(0_u64, |seed, byte| seed.rotate_left(8) ^ u64::from(*byte));

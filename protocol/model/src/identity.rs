@@ -8,6 +8,10 @@ use crate::duration;
 use crate::nullable;
 use crate::nullable::or_default;
 
+/// The attribute of nodes that give tasks the tokens of their identities. A node of a release
+/// before has none: it would run the task without.
+pub const IDENTITY_ATTRIBUTE: &str = "noded.identity";
+
 /// A signed identity that the task may show to others.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]

@@ -115,6 +115,13 @@ pub struct Task {
 }
 
 impl Task {
+    /// The identities that the task gets a token of, by file or environment. Servers sign only
+    /// those for it.
+    pub fn shown_identities(&self) -> impl Iterator<Item = &WorkloadIdentity> {
+        let all = self.identity.iter().chain(&self.identities);
+        all.filter(|identity| identity.env || identity.file)
+    }
+
     /// Time between asking the task to stop and killing it; 5 s where nothing is said.
     pub fn kill_timeout(&self) -> Duration {
         self.kill_timeout

@@ -1,14 +1,15 @@
 //! Locks on variables: which of them expire, and which renewals count.
 //!
 //! ```text
-//!  acquired ──► held ── 2 x TTL without a renewal ──► delayed ── at `until` ──► free
-//!                ▲ │ renewed: no entry of the log
+//!  acquired ──► held ── 2 x TTL without a renewal ──► ending ──► delayed ── at `until` ──► free
+//!                ▲ │ renewed: no entry of the log        the entry is applied
 //!                └─┘
 //! ```
 //!
 //! The deadlines of held locks are kept here alone, by the monotonic clock. A new leader gives each
-//! lock its whole time anew, so that no lock is ever shorter than its holder was promised. The end
-//! of a delay is in the state, by the state's time: an election does not forget it.
+//! lock its whole time anew, so that no lock is ever shorter than its holder was promised. A leader
+//! that has proposed the end of a lock takes no renewal of it any more: the entry may be committed
+//! late. The end of a delay is in the state, by the state's time: an election does not forget it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -44,6 +45,8 @@ struct Followed {
     lock: VariableLock,
     /// When it is looked at next.
     due: Duration,
+    /// Its end was proposed, and may be in the log.
+    is_ending: bool,
 }
 
 /// The time that a lock has without a renewal.
@@ -86,14 +89,13 @@ impl Locks {
                 self.look_at(key, now.monotonic + whole_time(lock));
                 Ok(())
             }
-            // Its end may be on its way into the log already.
             _ => Err(VariableRefusal::AnotherLock),
         }
     }
 
-    /// The time at which a held lock expires.
+    /// The time at which a held lock expires; `None` once its end was proposed.
     fn deadline(&self, key: &VariableKey) -> Option<Duration> {
-        let followed = self.followed.get(key)?;
+        let followed = self.followed.get(key).filter(|it| !it.is_ending)?;
         let given = self.unheard.map(|since| since + whole_time(&followed.lock));
         Some(followed.due.max(given.unwrap_or_default()))
     }
@@ -119,8 +121,12 @@ impl Locks {
             Some(until) => until.saturating_since(snapshot.now().max(now.wall)),
         };
         let due = now.monotonic + wait;
-        let lock = lock.clone();
-        self.followed.insert(key.clone(), Followed { lock, due });
+        let followed = Followed {
+            lock: lock.clone(),
+            due,
+            is_ending: false,
+        };
+        self.followed.insert(key.clone(), followed);
         self.due.insert((due, key.clone()));
     }
 
@@ -156,7 +162,11 @@ impl Locks {
                 self.look_at(key, later);
                 None
             }
-            None => Some(lock.id),
+            None => {
+                let followed = self.followed.get_mut(key)?;
+                followed.is_ending = true;
+                Some(followed.lock.id)
+            }
         }
     }
 }

@@ -11,7 +11,8 @@ pub(crate) mod target;
 use std::collections::BTreeMap;
 
 use protocol_model::{
-    Constraint, Job, NetworkMode, NetworkResource, Node, Port, Task, TaskGroup, VolumeRequest,
+    Constraint, IDENTITY_ATTRIBUTE, Job, NetworkMode, NetworkResource, Node, Port, Task, TaskGroup,
+    VolumeRequest,
 };
 
 pub(crate) use self::distinct::{Alike, Distinct, Ripple, Standing};
@@ -38,6 +39,8 @@ pub(crate) struct Feasibility<'a> {
 enum Check<'a> {
     Constraint(&'a Constraint),
     Driver(&'a str),
+    /// Tokens for the identities of a task.
+    Identities,
     Network(&'a str),
     HostNetwork(&'a Port),
     HostVolume {
@@ -80,6 +83,11 @@ impl<'a> Feasibility<'a> {
     }
 
     fn add_group(&mut self, group: &'a TaskGroup) {
+        // Implied: a node of the release before would run the task without its token.
+        let shows = |task: &Task| task.shown_identities().next().is_some();
+        if group.tasks.iter().any(shows) {
+            self.by_class.push(Check::Identities);
+        }
         for network in &group.networks {
             if let NetworkMode::Bridge | NetworkMode::Cni(_) = network.mode() {
                 self.by_class.push(Check::Network(&network.mode));
@@ -214,6 +222,15 @@ impl Check<'_> {
                     return None;
                 }
                 failed("missing drivers".to_owned())
+            }
+            Self::Identities => {
+                let value = node.attributes.get(IDENTITY_ATTRIBUTE);
+                if value.is_some_and(|value| value == "true") {
+                    return None;
+                }
+                failed(format!(
+                    "missing task identities (${{attr.{IDENTITY_ATTRIBUTE}}} = true)"
+                ))
             }
             Self::Network(mode) => {
                 let attribute = format!("network.mode.{}", mode.replace('/', "."));

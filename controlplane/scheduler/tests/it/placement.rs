@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use hack_testkit::{jobs, nodes};
 use protocol_model::{
     Affinity, Constraint, EvalStatus, JobType, NetworkResource, NodeId, Port, UpdateStrategy,
+    WorkloadIdentity,
 };
 
 use crate::scene::{Scene, key};
@@ -83,6 +84,49 @@ fn a_missing_driver_filters_a_node() {
         decision.failed["group"].constraint_filtered["missing drivers"],
         1
     );
+}
+
+#[test]
+fn a_task_that_shows_an_identity_waits_for_a_node_that_gives_it() {
+    const REASON: &str = "missing task identities (${attr.noded.identity} = true)";
+    for (env, file, waits) in [
+        (true, false, true),
+        (false, true, true),
+        (false, false, false),
+    ] {
+        let mut scene = Scene::new(0);
+        let mut old = nodes::node(1);
+        old.attributes.remove("noded.identity");
+        "old".clone_into(&mut old.computed_class);
+        scene.world.add_node(old);
+        let mut job = jobs::draft(JobType::Service, "web", 1);
+        let own = WorkloadIdentity {
+            env,
+            file,
+            ..WorkloadIdentity::default()
+        };
+        job.task_groups[0].tasks[0].identity = Some(own);
+        job.canonicalize();
+        let eval = scene.world.register(job);
+        let decision = scene.run(&eval);
+        if !waits {
+            assert_eq!(scene.live(&key("web")).len(), 1, "no token is expected");
+            continue;
+        }
+        assert_eq!(decision.failed["group"].constraint_filtered[REASON], 1);
+        let snapshot = scene.world.snapshot();
+        let blocked = snapshot.evals_by_job(&key("web"));
+        let blocked: Vec<_> = blocked
+            .filter(|it| it.status == EvalStatus::Blocked)
+            .collect();
+        assert_eq!(blocked[0].class_eligibility.get("old"), Some(&false));
+        let eval = blocked[0].clone();
+        let new = scene.world.add_node(nodes::node(2));
+        scene.run(&eval);
+        let live = scene.live(&key("web"));
+        let placed: Vec<NodeId> = live.values().map(|alloc| alloc.node_id).collect();
+        assert_eq!(placed, [new], "env {env}, file {file}");
+    }
 }
 
 #[test]

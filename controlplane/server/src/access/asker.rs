@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use controlplane_state::AclTokenKind;
+use controlplane_state::{AclTokenKind, Snapshot};
 use protocol_access::Acl;
 use protocol_model::UnixNanos;
 
@@ -52,6 +52,16 @@ impl Asker {
             Caller::Token { accessor_id, .. } => accessor_id,
             Caller::Open | Caller::Anonymous { .. } | Caller::Workload(_) => "",
         }
+    }
+
+    /// Whether `snapshot` may have other rights for it than were found: rights changed, or its
+    /// allocation ended. A look at one row, cheap enough for every state.
+    pub(crate) fn is_outdated(&self, snapshot: &Snapshot) -> bool {
+        let has_ended = match &self.caller {
+            Caller::Workload(workload) => workload.has_ended(snapshot),
+            Caller::Open | Caller::Anonymous { .. } | Caller::Token { .. } => false,
+        };
+        has_ended || snapshot.acl_index() != self.acl_index
     }
 
     /// Whether it shows a valid credential, or needs none.

@@ -20,7 +20,7 @@ use protocol_access::OwnPaths;
 use protocol_access::identity::{
     ClaimsError, IdentityClaims, PublicKeyPair, TokenError, VerifiedIdentity, verify,
 };
-use protocol_model::{AllocId, JobKey, TaskRunState, UnixNanos};
+use protocol_model::{AllocId, Allocation, Job, JobKey, NodeId, TaskRunState, UnixNanos};
 use uuid::Uuid;
 
 use super::cache::Cache;
@@ -49,41 +49,46 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// The task of this name, where its allocation is not over in `snapshot`.
+    /// The task of this name, where its token is still good in `snapshot`.
     ///
     /// # Errors
-    /// [`Rejected::Unknown`] for an allocation or root key that the state does not have,
-    /// [`Rejected::Ended`] where the allocation or the task is over.
+    /// As [`check_alive`].
     fn alive(
         snapshot: &Snapshot,
-        (alloc_id, task): (AllocId, &str),
+        place: (AllocId, &str),
         root_key: Uuid,
         expires_at: Option<u64>,
     ) -> Result<Self, Rejected> {
-        // A removed key takes its tokens with it.
-        snapshot.root_key_by_id(root_key).ok_or(Rejected::Unknown)?;
-        let alloc = snapshot.alloc(alloc_id).ok_or(Rejected::Unknown)?;
-        let job = snapshot.spec(alloc.spec).ok_or(Rejected::Unknown)?;
-        let mut groups = job.task_groups.iter();
-        let group = groups.find(|it| it.name == alloc.task_group);
-        let has_task = group.is_some_and(|group| group.tasks.iter().any(|it| it.name == task));
-        let state = alloc.task_states.get(task).map(|it| it.state);
-        if alloc.client_terminal() || !has_task || state == Some(TaskRunState::Dead) {
-            return Err(Rejected::Ended);
-        }
+        let (alloc, job) = check_alive(snapshot, place, root_key)?;
+        let (_, task) = place;
+        Ok(Self::of(alloc, job, task, root_key, expires_at))
+    }
+
+    fn of(
+        alloc: &Allocation,
+        job: &Job,
+        task: &str,
+        root_key: Uuid,
+        expires_at: Option<u64>,
+    ) -> Self {
         let job_id = match job.parent_id.as_str() {
             "" => alloc.job_id.as_str(),
             parent => parent,
         };
-        Ok(Self {
-            alloc: alloc_id,
+        Self {
+            alloc: alloc.id,
             namespace: alloc.namespace.as_str().into(),
             job: job_id.into(),
             group: alloc.task_group.as_str().into(),
             task: task.into(),
             root_key,
             expires_at,
-        })
+        }
+    }
+
+    /// Whether its token ended with its allocation, its task or its root key.
+    pub(super) fn has_ended(&self, snapshot: &Snapshot) -> bool {
+        check_alive(snapshot, (self.alloc, &self.task), self.root_key).is_err()
     }
 
     /// When its token stops being valid here.
@@ -112,6 +117,45 @@ impl Workload {
             names.extend(joining.map(|policy| policy.name.clone()));
         }
         names
+    }
+}
+
+/// The allocation that has this task, with its job.
+///
+/// # Errors
+/// [`Rejected::Unknown`] for an allocation that the state does not have, [`Rejected::Ended`] where
+/// it is over or has no such task.
+fn placed<'a>(
+    snapshot: &'a Snapshot,
+    (alloc, task): (AllocId, &str),
+) -> Result<(&'a Allocation, &'a Job), Rejected> {
+    let alloc = snapshot.alloc(alloc).ok_or(Rejected::Unknown)?;
+    let job = snapshot.spec(alloc.spec).ok_or(Rejected::Unknown)?;
+    let mut groups = job.task_groups.iter();
+    let group = groups.find(|it| it.name == alloc.task_group);
+    let has_task = group.is_some_and(|group| group.tasks.iter().any(|it| it.name == task));
+    match has_task && !alloc.client_terminal() {
+        true => Ok((alloc, job)),
+        false => Err(Rejected::Ended),
+    }
+}
+
+/// The same for a token of the task that this root key signed.
+///
+/// # Errors
+/// As [`placed`], and for a root key that the state does not have, or a task that is over.
+fn check_alive<'a>(
+    snapshot: &'a Snapshot,
+    place: (AllocId, &str),
+    root_key: Uuid,
+) -> Result<(&'a Allocation, &'a Job), Rejected> {
+    // A removed key takes its tokens with it.
+    snapshot.root_key_by_id(root_key).ok_or(Rejected::Unknown)?;
+    let (alloc, job) = placed(snapshot, place)?;
+    let state = alloc.task_states.get(place.1).map(|it| it.state);
+    match state {
+        Some(TaskRunState::Dead) => Err(Rejected::Ended),
+        Some(_) | None => Ok((alloc, job)),
     }
 }
 
@@ -201,6 +245,26 @@ impl Access {
             return Err(Rejected::Expired);
         }
         Ok(self.of_workload(snapshot, alive))
+    }
+
+    /// A task of this node, for which the node itself asks: the rights are those that the task has
+    /// with its token, which it need not have yet. `None` where no such task is placed there.
+    pub(crate) fn workload_of_node(
+        &self,
+        snapshot: &Snapshot,
+        node: NodeId,
+        place: (AllocId, &str),
+    ) -> Option<Asker> {
+        let (alloc, job) = placed(snapshot, place).ok()?;
+        if alloc.node_id != node {
+            return None;
+        }
+        let workload = Workload::of(alloc, job, place.1, Uuid::nil(), None);
+        let mut asker = self.of_workload(snapshot, workload);
+        if !self.is_on() {
+            asker.acl = self.open(snapshot).acl;
+        }
+        Some(asker)
     }
 
     /// A workload with its rights.

@@ -168,7 +168,7 @@ impl Gate {
         if state.in_handshake || self.rejected.is_some() {
             return Ok(());
         }
-        let is_new = snapshot.acl_index() != state.asker.acl_index
+        let is_new = state.asker.is_outdated(snapshot)
             || state.asker.expires.is_some_and(|expires| expires <= now);
         if is_new {
             state.asker = self.resolve(api, snapshot, &state.credential)?;
@@ -180,10 +180,11 @@ impl Gate {
         state.check(&self.need)
     }
 
-    /// Whether rights changed since the last judgment, and the caller has lost its own.
+    /// Whether rights changed since the last judgment, or the caller's allocation ended, and the
+    /// caller has lost its rights.
     pub(super) fn is_lost(&self, api: &Api, snapshot: &Snapshot) -> bool {
-        let judged_at = self.state.lock().asker.acl_index;
-        snapshot.acl_index() != judged_at && self.judge(api, snapshot).is_err()
+        let is_outdated = self.state.lock().asker.is_outdated(snapshot);
+        is_outdated && self.judge(api, snapshot).is_err()
     }
 
     fn resolve(
@@ -202,12 +203,12 @@ impl Gate {
     }
 
     /// Waits until the caller may no longer have what it is given: a right was taken away, or its
-    /// token expired or is gone.
+    /// token expired, is gone, or is of an allocation that ended.
     pub(super) async fn until_refused(&self, api: &Api) -> HttpError {
         let mut newest = api.cluster.hub().watch();
         loop {
-            let known = self.state.lock().asker.acl_index;
-            let changed = newest.wait_for(|snapshot| snapshot.acl_index() != known);
+            let asker = self.state.lock().asker.clone();
+            let changed = newest.wait_for(|snapshot| asker.is_outdated(snapshot));
             let Ok(snapshot) = timeout(EXPIRY_LOOK_EVERY, changed).await else {
                 let snapshot = api.cluster.snapshot();
                 if let Err(refused) = self.judge(api, &snapshot) {

@@ -48,6 +48,7 @@ mod plan;
 mod recorded;
 mod regions;
 mod relays;
+mod release_before;
 mod releases;
 mod restore;
 mod restored_cluster;

@@ -1,12 +1,15 @@
 //! The suites, one file or folder each. A new one is its file and its line in [`SUITES`].
 
 mod access;
+mod identity;
 mod in_memory;
+mod load;
 mod node;
 mod parts;
 mod scheduler;
 mod sessions;
 mod start_here;
+mod status_lines;
 mod updates;
 
 use clap::{ArgMatches, Command};
@@ -21,6 +24,7 @@ pub(crate) const SUITES: &[Suite] = &[
     updates::SUITE,
     scheduler::SUITE,
     access::SUITE,
+    identity::SUITE,
     node::SUITE,
 ];
 

@@ -1,4 +1,4 @@
-// Uses the API through Nomad's own Go client: every part of access control, and variables.
+// Uses the API through Nomad's own Go client: every part of access control, variables and their locks.
 //
 // Usage: nomad-go PORT. The server has access control and nothing is bootstrapped. The program exits
 // with 1 at the first answer that differs from Nomad's. It contacts 127.0.0.1 alone.
@@ -48,6 +48,8 @@ func main() {
 	namespaces(it, client)
 	variables(it, client)
 	variableRights(it, client)
+	locks(it, client)
+	locksOfTheHelper(client)
 }
 
 // bootstrap makes the first management token.

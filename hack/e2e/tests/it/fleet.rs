@@ -42,6 +42,17 @@ fn service(id: &str, count: usize, window: Option<Duration>) -> Value {
     }})
 }
 
+/// The same whose tasks start with two signed identities each.
+fn identified(id: &str, count: usize) -> Value {
+    let mut job = service(id, count, None);
+    let task = &mut job["Job"]["TaskGroups"][0]["Tasks"][0];
+    task["Identity"] = json!({ "Name": "default", "Env": true });
+    task["Identities"] = json!([{
+        "Name": "cloud", "Audience": ["cloud.example"], "TTL": 20_000_000_000_u64, "File": true,
+    }]);
+    job
+}
+
 /// The allocations of a job that should run, with the nodes that they are on.
 async fn wanted(cluster: &Cluster, job: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let path = format!("/v1/job/{job}/allocations");
@@ -291,4 +302,20 @@ async fn whichever_server_is_killed_takes_no_node_with_it() -> anyhow::Result<()
         "the same went on"
     );
     must_agree(&mut fleet, &[&before]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_of_a_fleet_start_once_their_identities_are_signed() -> anyhow::Result<()> {
+    const SMALL: usize = 20;
+    let cluster = Cluster::start(rare_heartbeats(1)).await?;
+    let mut fleet = Fleet::start(&cluster, SMALL).await?;
+    let body = identified("identified", 3 * SMALL);
+    let client = cluster.client(0)?;
+    client
+        .put::<_, Value>("/v1/jobs", &Query::new(), &body)
+        .await?;
+    let wanted = all_run(&cluster, "identified", 3 * SMALL).await?;
+    let going_on: BTreeSet<_> = going_on(&mut fleet).await?.into_iter().collect();
+    assert_eq!(going_on, wanted.into_iter().collect());
+    Ok(())
 }

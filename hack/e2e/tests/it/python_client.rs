@@ -1,4 +1,5 @@
-//! python-nomad, a client of Nomad that does not know Drover, steers jobs and nodes.
+//! python-nomad, a client of Nomad that does not know Drover, steers jobs and nodes, manages access
+//! control and writes variables.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,12 +12,12 @@ use crate::running::has_root;
 /// The client's release, as pip names it.
 const PACKAGE: &str = "python-nomad==2.1.0";
 /// A library that signs login tokens.
-const SIGNER: &str = "PyJWT[crypto]==2.15.1";
+pub(crate) const SIGNER: &str = "PyJWT[crypto]==2.15.1";
 /// The secret of the first management token.
 const MANAGER: &str = "11111111-2222-3333-4444-555555555555";
 
 /// Installs the packages into `folder`; answers why not where this host cannot.
-fn install(folder: &Path, packages: &[&str]) -> anyhow::Result<Option<String>> {
+pub(crate) fn install(folder: &Path, packages: &[&str]) -> anyhow::Result<Option<String>> {
     let pip = Command::new("python3")
         .args(["-m", "pip", "install", "--quiet", "--no-input"])
         .args(["--disable-pip-version-check", "--root-user-action=ignore"])
@@ -38,7 +39,7 @@ fn install(folder: &Path, packages: &[&str]) -> anyhow::Result<Option<String>> {
 ///
 /// # Errors
 /// With the script's output, if it fails.
-async fn run(folder: &Path, script: &str, arguments: Vec<String>) -> anyhow::Result<()> {
+pub(crate) async fn run(folder: &Path, script: &str, arguments: Vec<String>) -> anyhow::Result<()> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("clients")
         .join(script);
@@ -91,4 +92,17 @@ async fn python_nomad_manages_access_and_a_signed_token_logs_in() -> anyhow::Res
     let port = cluster.ports(0).http.to_string();
     let arguments = vec![port, MANAGER.to_owned()];
     run(folder.path(), "python_nomad_acl.py", arguments).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python_nomad_writes_reads_lists_locks_and_deletes_variables() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    if let Some(why) = install(folder.path(), &[PACKAGE])? {
+        eprintln!("skipped: needs {PACKAGE}: {why}");
+        return Ok(());
+    }
+    let cluster = Cluster::start(Settings::of(1).with_access_control(MANAGER)).await?;
+    let port = cluster.ports(0).http.to_string();
+    let arguments = vec![port, MANAGER.to_owned()];
+    run(folder.path(), "python_nomad_variables.py", arguments).await
 }

@@ -304,6 +304,8 @@ targets! {
     no_state_upsets_the_next_build: keeper_state, seeds::states(), &[];
     no_file_upsets_the_stream_reader: keeper_stream, seeds::streams(), &[];
     no_text_upsets_the_reader_of_keks: kek_file, seeds::kek_files(), &[];
+    no_file_upsets_the_holder_of_identities: kept_identities, seeds::kept_identities(), JSON;
+    no_file_upsets_the_reader_of_public_keys: public_keys, seeds::public_keys(), JSON;
     no_bytes_upset_sealed_values: sealed_value, seeds::sealed_values(), &[];
     no_text_upsets_the_parser_of_tokens: login_token, seeds::login_tokens(), TOKEN;
     no_document_upsets_the_reader_of_key_sets: key_set, seeds::key_sets(), JSON;

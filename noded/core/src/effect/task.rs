@@ -157,6 +157,8 @@ pub struct StartTask {
     pub network: TaskNetwork,
     /// Where the task sees volumes of its group, `${...}` resolved.
     pub volume_mounts: Vec<VolumeMount>,
+    /// The identities that the task shows.
+    pub identities: Vec<PreparedIdentity>,
 }
 
 /// A group's network as its tasks see it, `${...}` resolved.

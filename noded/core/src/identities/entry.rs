@@ -67,8 +67,6 @@ pub(super) struct Entry {
     /// The root key that the allocation names; 0 = none is known.
     root_key: u32,
     failures: u32,
-    /// Whether the end of the token was told.
-    expiry_told: bool,
     /// Differs from entry to entry, for jitter.
     seed: u64,
     draws: u64,
@@ -81,7 +79,6 @@ impl Entry {
             interest: Interest::Active,
             root_key,
             failures: 0,
-            expiry_told: false,
             seed,
             draws: 0,
             phase: Phase::Wanted { due: now },
@@ -129,14 +126,16 @@ impl Entry {
 
     /// When its token expires, where that is to be told.
     pub(super) fn expiry(&self) -> Option<Moment> {
-        let is_open = !self.expiry_told && self.interest == Interest::Active;
-        self.token()
-            .filter(|_| is_open)
-            .and_then(HeldToken::expires)
+        let is_active = self.interest == Interest::Active;
+        let token = self.token().filter(|it| is_active && !it.expiry_told);
+        token.and_then(HeldToken::expires)
     }
 
     pub(super) fn on_expiry_told(&mut self) {
-        self.expiry_told = true;
+        match &mut self.phase {
+            Phase::Wanted { .. } | Phase::Asked { .. } => {}
+            Phase::Held { token, .. } | Phase::Renewing { token, .. } => token.expiry_told = true,
+        }
     }
 
     /// It is asked for with this query.
@@ -215,7 +214,6 @@ impl Entry {
     }
 
     fn hold(&mut self, token: HeldToken) {
-        self.expiry_told = false;
         let renew = token.ttl.map(|ttl| {
             let half = ttl / 2;
             let jitter = self.draw(half / 5);

@@ -30,6 +30,9 @@ pub struct KeptIdentity {
     pub identity: String,
     /// The token.
     pub token: HeldToken,
+    /// Whether its task is still to be told that it takes the place of another one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undelivered: bool,
 }
 
 /// Why kept tokens cannot be read.
@@ -93,11 +96,13 @@ mod tests {
             ttl,
             root_key: 3,
             came: Moment(Duration::from_millis(1500)),
+            expiry_told: false,
         };
         let kept = |identity: &str, token| KeptIdentity {
             task: "web".to_owned(),
             identity: identity.to_owned(),
             token,
+            undelivered: false,
         };
         let identities = vec![
             kept("cloud", token("h.p.s", Some(Duration::from_secs(60)))),
@@ -112,6 +117,15 @@ mod tests {
         assert_eq!(String::from_utf8_lossy(&bytes), FROZEN.trim_end());
         let decoded = KeptIdentities::decode(FROZEN.as_bytes()).expect("decodes");
         assert_eq!(decoded, sample());
+    }
+
+    #[test]
+    fn notes_beside_a_token_are_read_as_they_were_written() {
+        let mut kept = sample();
+        kept.identities[0].undelivered = true;
+        kept.identities[1].token.expiry_told = true;
+        let bytes = kept.encode().expect("encodes");
+        assert_eq!(KeptIdentities::decode(&bytes).expect("decodes"), kept);
     }
 
     #[test]

@@ -78,6 +78,9 @@ pub struct HeldToken {
     pub root_key: u32,
     /// When it came, by the clock of this boot.
     pub came: Moment,
+    /// Whether users were told that it expired before a newer one came.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expiry_told: bool,
 }
 
 impl HeldToken {
@@ -93,6 +96,7 @@ impl HeldToken {
             ttl: (expires_at != 0).then(|| Duration::from_secs(seconds)),
             root_key,
             came: now,
+            expiry_told: false,
         }
     }
 
@@ -126,8 +130,7 @@ pub enum IdentityRejection {
 
 /// The identities that a task shows to itself, by file or environment. Only those are asked for.
 pub fn shown_identities(task: &Task) -> impl Iterator<Item = &WorkloadIdentity> {
-    let all = task.identity.iter().chain(&task.identities);
-    all.filter(|identity| identity.env || identity.file)
+    task.shown_identities()
 }
 
 /// The identity's name; an empty one is the default identity's.

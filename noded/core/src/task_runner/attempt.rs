@@ -189,6 +189,7 @@ impl TaskRunner {
             user: world.resolve(&task.user),
             network: world.network(ctx),
             volume_mounts: world.volume_mounts(),
+            identities: world.identities(),
             environment: world.into_environment(),
         })));
     }

@@ -124,14 +124,30 @@ fn put(
 ) -> Result<(), AllocDirError> {
     let mut temporary = name.to_owned();
     temporary.push(".drover-new");
+    let done = put_beside(directory, &temporary, name, path, content, attributes);
+    if done.is_err() {
+        // A full file system gets its room back. Gone already is as good.
+        let _ = fs::unlinkat(directory, &temporary, fs::AtFlags::empty());
+    }
+    done
+}
+
+fn put_beside(
+    directory: &OwnedFd,
+    temporary: &OsStr,
+    name: &OsStr,
+    path: &Path,
+    content: &[u8],
+    attributes: FileAttributes,
+) -> Result<(), AllocDirError> {
     let at = |operation| failed(operation, path);
     // A file that an interrupted attempt left.
-    match fs::unlinkat(directory, &temporary, fs::AtFlags::empty()) {
+    match fs::unlinkat(directory, temporary, fs::AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(source) => return Err(at("writing")(source)),
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let file = fs::openat(directory, &temporary, flags, Mode::from_raw_mode(0o600))
+    let file = fs::openat(directory, temporary, flags, Mode::from_raw_mode(0o600))
         .map_err(at("making"))?;
     write_all(&file, content).map_err(at("writing"))?;
     if let Some((uid, gid)) = attributes.owner {
@@ -139,7 +155,7 @@ fn put(
     }
     fs::fchmod(&file, Mode::from_raw_mode(attributes.mode & PERMISSIONS))
         .map_err(at("setting the mode of"))?;
-    fs::renameat(directory, &temporary, directory, name).map_err(at("renaming"))
+    fs::renameat(directory, temporary, directory, name).map_err(at("renaming"))
 }
 
 /// A path of a request: absolute ones are meant from the allocation's directory on.

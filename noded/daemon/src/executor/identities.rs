@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use isolation::Identity;
-use noded_core::Event;
-use noded_core::effect::{PrepareTask, PreparedIdentity};
+use noded_core::effect::{PrepareTask, PreparedIdentity, StartTask};
 use noded_core::identities::Jwt;
+use noded_core::{Event, RunKey};
 use protocol_error_chain::chain;
 use rustix::fs::OFlags;
 use rustix::process::{Gid, Uid};
@@ -41,9 +41,10 @@ impl Executor {
         let written = self
             .blocking(move |executor| executor.write_tokens(&own, &of_files))
             .await;
-        if let Some(problem) = written.problems.into_iter().next() {
-            return Err(Failed::possible(problem));
+        if let Some((name, problem)) = written.problems.into_iter().next() {
+            return Err(Failed::possible(format!("Identity[{name}]: {problem}")));
         }
+        self.identities.mark_delivered(&prepare.run, &tokens);
         let variable = |identity: &PreparedIdentity| {
             let token = tokens.get(&identity.name)?;
             Some((identity.variable.clone()?, token.reveal().to_owned()))
@@ -63,7 +64,7 @@ impl Executor {
 
     /// Writes the files of identities that differ from their tokens. Blocks.
     fn write_tokens(&self, prepare: &PrepareTask, tokens: &BTreeMap<String, Jwt>) -> TokenFile {
-        let (mut replaced, mut problems) = (BTreeSet::new(), Vec::new());
+        let (mut replaced, mut problems) = (BTreeSet::new(), BTreeMap::new());
         for identity in &prepare.identities {
             let (Some(file), Some(token)) = (&identity.file, tokens.get(&identity.name)) else {
                 continue;
@@ -73,7 +74,9 @@ impl Executor {
                 Ok(Before::Another) => {
                     replaced.insert(identity.name.clone());
                 }
-                Err(problem) => problems.push(format!("Identity[{}]: {problem}", identity.name)),
+                Err(problem) => {
+                    problems.insert(identity.name.clone(), problem);
+                }
             }
         }
         TokenFile { replaced, problems }
@@ -85,12 +88,51 @@ impl Executor {
         file: &Path,
         token: &Jwt,
     ) -> Result<Before, String> {
-        let (alloc, task) = (prepare.run.alloc, &prepare.run.task);
-        let base = self.allocs.path_of(alloc);
-        let below = file.strip_prefix(&base).ok();
+        let before = self.token_before(&prepare.run, file)?;
+        if before.as_deref() == Some(token.reveal().as_bytes()) {
+            return Ok(Before::Same);
+        }
+        let owner = match self.owner_of_run(prepare)? {
+            // A user that only the task's templates name, and the task runs.
+            None => self.sandboxes.find(&prepare.run).map(|it| it.spec.identity),
+            known => known,
+        };
+        let attributes = attributes(owner.as_ref());
+        self.allocs
+            .replace_file(
+                prepare.run.alloc,
+                file,
+                token.reveal().as_bytes(),
+                attributes,
+            )
+            .map_err(|error| chain(&error))?;
+        Ok(match before {
+            Some(_) => Before::Another,
+            None => Before::Nothing,
+        })
+    }
+
+    /// The files of a task whose user only its templates name: that is known now. Blocks.
+    pub(super) fn give_tokens(&self, start: &StartTask, owner: &Identity) -> Result<(), String> {
+        for identity in &start.identities {
+            let Some(file) = identity.file.as_ref().map(Path::new) else {
+                continue;
+            };
+            if let Some(token) = self.token_before(&start.run, file)? {
+                self.allocs
+                    .replace_file(start.run.alloc, file, &token, attributes(Some(owner)))
+                    .map_err(|error| format!("Identity[{}]: {}", identity.name, chain(&error)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of a regular file in the directory of a run's task; `None` where there is none.
+    fn token_before(&self, run: &RunKey, file: &Path) -> Result<Option<Vec<u8>>, String> {
+        let below = file.strip_prefix(self.allocs.path_of(run.alloc)).ok();
         let is_own = |path: &&Path| {
             let mut parts = path.components();
-            parts.next() == Some(Component::Normal(task.as_ref()))
+            parts.next() == Some(Component::Normal(run.task.as_ref()))
                 && parts.all(|part| matches!(part, Component::Normal(_)))
         };
         let below = below.filter(is_own).ok_or_else(|| {
@@ -99,31 +141,12 @@ impl Executor {
                 file.display()
             )
         })?;
-        let before = self.token_before(prepare, below);
-        if before.as_deref() == Some(token.reveal().as_bytes()) {
-            return Ok(Before::Same);
-        }
-        let owner = match self.owner_of_run(prepare)? {
-            Some(Identity::User { uid, gid, .. }) => {
-                Some((Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))))
-            }
-            Some(Identity::Keeper) | None => None,
-        };
-        let attributes = FileAttributes { mode: 0o600, owner };
-        self.allocs
-            .replace_file(alloc, file, token.reveal().as_bytes(), attributes)
-            .map_err(|error| chain(&error))?;
-        Ok(match before {
-            Some(_) => Before::Another,
-            None => Before::Nothing,
-        })
+        Ok(self.small_file(run, below))
     }
 
-    /// The bytes of a regular file; `None` where there is none.
-    fn token_before(&self, prepare: &PrepareTask, below: &Path) -> Option<Vec<u8>> {
+    fn small_file(&self, run: &RunKey, below: &Path) -> Option<Vec<u8>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let alloc = prepare.run.alloc;
-        let file = self.allocs.open_beneath(alloc, below, flags).ok()?;
+        let file = self.allocs.open_beneath(run.alloc, below, flags).ok()?;
         let file = std::fs::File::from(file);
         file.metadata().ok().filter(std::fs::Metadata::is_file)?;
         let mut bytes = Vec::new();
@@ -131,6 +154,17 @@ impl Executor {
         std::io::Read::read_to_end(&mut bounded, &mut bytes).ok()?;
         Some(bytes)
     }
+}
+
+/// Those of a file that only its owner reads; `None` = root's.
+fn attributes(owner: Option<&Identity>) -> FileAttributes {
+    let owner = match owner {
+        Some(Identity::User { uid, gid, .. }) => {
+            Some((Some(Uid::from_raw(*uid)), Some(Gid::from_raw(*gid))))
+        }
+        Some(Identity::Keeper) | None => None,
+    };
+    FileAttributes { mode: 0o600, owner }
 }
 
 /// The file before it was written.

@@ -147,6 +147,7 @@ mod tests {
             environment: BTreeMap::new(),
             network: TaskNetwork::default(),
             volume_mounts: Vec::new(),
+            identities: Vec::new(),
         }
     }
 

@@ -187,7 +187,9 @@ impl Executor {
         let access = self.access_of(&start.driver, owner).anew();
         self.allocs
             .build_task(start.run.alloc, &start.run.task, access)
-            .map_err(|error| StartFailed::possible(&error))
+            .map_err(|error| StartFailed::possible(&error))?;
+        self.give_tokens(start, owner)
+            .map_err(StartFailed::hopeless)
     }
 
     /// What a task with a root of its own sees of the host.

@@ -101,11 +101,11 @@ impl Executor {
         let is_unknown = |executor: &Self, run: &RunKey, one: TaskTemplate<'_>| {
             !one.template.is_rendered_once() && !executor.watch.knows(run, one.prepared.offset)
         };
-        let (offsets, mut events) = self
+        let (mut offsets, mut events) = self
             .render_again(prepare, Writing::No, is_unknown, cancel)
             .await;
         self.watch.follow(&run);
-        self.variables.follow(&run);
+        offsets.extend(self.variables.follow(&run));
         if !offsets.is_empty() {
             let event = RunEvent::TemplatesChanged { offsets };
             events.push(Event::Run { run, event });
@@ -195,15 +195,18 @@ impl Executor {
         Ok(Some(text))
     }
 
-    /// A template could not be rendered again. A file that is away is mentioned by the watch.
+    /// A template could not be rendered again. A file that is away is mentioned by the watch; an
+    /// answer that no server has given yet renders the template once it comes.
     fn stays(&self, run: &RunKey, one: TaskTemplate<'_>, failed: &Failed) -> Option<Event> {
         let message = format!(
             "{}; the text that was rendered last stays",
             failed.message()
         );
         tracing::warn!(%run, "{message}");
-        let is_away = self.watch.lacks_a_file(run, one.prepared.offset);
-        (!is_away).then(|| said(run, message))
+        let offset = one.prepared.offset;
+        let is_awaited =
+            self.watch.lacks_a_file(run, offset) || self.variables.lacks_an_answer(run, offset);
+        (!is_awaited).then(|| said(run, message))
     }
 
     /// Tells users of a run's templates.

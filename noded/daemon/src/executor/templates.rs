@@ -304,17 +304,21 @@ impl Executor {
         known: &mut Known,
     ) -> bool {
         let (run, offset) = (&work.prepare.run, one.prepared.offset);
+        let is_new = |source: &Source| match source {
+            Source::Variable(id) => !known.variables.contains_key(id),
+            Source::List(id) => !known.variable_lists.contains_key(id),
+        };
+        let sources = missing.iter().filter_map(Source::of).filter(is_new);
+        // A template may ask for a variable and for its existence.
+        let sources: BTreeSet<Source> = sources.collect();
+        if sources.is_empty() || work.cancel.is_cancelled() {
+            return false;
+        }
+        let sources = sources.into_iter().collect();
+        let answers = self.variables.answers(run, offset, sources);
         let mut has_learned = false;
-        for source in missing.iter().filter_map(Source::of) {
-            let is_known = match &source {
-                Source::Variable(id) => known.variables.contains_key(id),
-                Source::List(id) => known.variable_lists.contains_key(id),
-            };
-            if is_known || work.cancel.is_cancelled() {
-                continue;
-            }
-            let answer = self.variables.answer(run, offset, &source);
-            let Some(answer) = tokio::runtime::Handle::current().block_on(answer) else {
+        for (source, answer) in tokio::runtime::Handle::current().block_on(answers) {
+            let Some(answer) = answer else {
                 continue;
             };
             has_learned = true;

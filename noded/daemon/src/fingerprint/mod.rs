@@ -16,8 +16,9 @@ use isolation::cgroup::Controller;
 use isolation::enforcement::{CgroupMode, Enforcement, enforcement};
 use noded_core::driver::Ability;
 use protocol_model::{
-    DriverInfo, HostVolume, Node, NodeCpuResources, NodeDiskResources, NodeMemoryResources,
-    NodeReservedResources, NodeResources, ReservedCpuResources, ReservedNetworkResources,
+    DriverInfo, HostVolume, IDENTITY_ATTRIBUTE, Node, NodeCpuResources, NodeDiskResources,
+    NodeMemoryResources, NodeReservedResources, NodeResources, ReservedCpuResources,
+    ReservedNetworkResources,
 };
 
 use crate::clock;
@@ -114,7 +115,7 @@ fn set(node: &mut Node, name: &str, value: impl std::fmt::Display) {
 fn add_versions(node: &mut Node, engine: Engine) {
     set(node, "nomad.version", NOMAD_VERSION);
     set(node, "drover.version", env!("CARGO_PKG_VERSION"));
-    set(node, "noded.identity", true);
+    set(node, IDENTITY_ATTRIBUTE, true);
     set(node, "io_uring", engine == Engine::Ring);
 }
 

@@ -13,13 +13,6 @@ use protocol_wire::v1::query_request::Query;
 use super::{IdentityFiles, IdentityService, convert};
 use crate::queries::{ANSWER_MAX, AskError, LiveSession};
 
-/// The tokens that came for the runs of one allocation.
-#[derive(Debug, Default)]
-struct Arrived {
-    /// By task: the identities that take the place of others.
-    tasks: BTreeMap<String, BTreeSet<String>>,
-}
-
 impl IdentityService {
     /// Asks, renews and delivers. Ends never.
     pub async fn run(self: Arc<Self>, files: Arc<dyn IdentityFiles>) {
@@ -84,7 +77,8 @@ impl IdentityService {
         session: Option<&LiveSession>,
         files: &Arc<dyn IdentityFiles>,
     ) {
-        let mut arrived: BTreeMap<AllocId, Arrived> = BTreeMap::new();
+        // The tasks that tokens came for, by allocation.
+        let mut arrived: BTreeMap<AllocId, BTreeSet<String>> = BTreeMap::new();
         for step in steps {
             match step {
                 IdentityStep::Ask { query, names } => {
@@ -93,11 +87,14 @@ impl IdentityService {
                     }
                 }
                 IdentityStep::Signed { key, delivery } => {
-                    self.state.lock().rejections.remove(&key);
-                    let arrived = arrived.entry(key.alloc).or_default();
-                    let renewed = arrived.tasks.entry(key.task).or_default();
+                    arrived
+                        .entry(key.alloc)
+                        .or_default()
+                        .insert(key.task.clone());
+                    let mut state = self.state.lock();
+                    state.rejections.remove(&key);
                     if delivery == Delivery::Renewed {
-                        renewed.insert(key.identity);
+                        state.undelivered.insert(key);
                     }
                 }
                 IdentityStep::Rejected { key, rejection } => {
@@ -106,32 +103,37 @@ impl IdentityService {
                 IdentityStep::Expired { key } => {
                     if let Some(prepare) = self.followed(&key) {
                         self.tell_expired(&prepare.run, &key.identity).await;
+                        self.keep(key.alloc).await;
                     }
                 }
             }
         }
         self.news.send_modify(|count| *count += 1);
-        for (alloc, Arrived { tasks }) in arrived {
+        for (alloc, tasks) in arrived {
             let (own, files) = (Arc::clone(self), Arc::clone(files));
             tokio::spawn(async move { own.arrive(alloc, tasks, files).await });
         }
     }
 
-    /// Files first, then the event, then the kept file: a daemon that is killed in between renews
-    /// once more.
+    /// The newest tokens are kept before their files are written, and once more when their tasks
+    /// were told: a daemon that is killed in between goes on with the newest.
     async fn arrive(
-        &self,
+        self: &Arc<Self>,
         alloc: AllocId,
-        tasks: BTreeMap<String, BTreeSet<String>>,
+        tasks: BTreeSet<String>,
         files: Arc<dyn IdentityFiles>,
     ) {
-        for (task, renewed) in tasks {
+        self.keep(alloc).await;
+        let mut is_told = false;
+        for task in tasks {
             let key = IdentityKey::new(alloc, task, "");
             if let Some(prepare) = self.followed(&key) {
-                self.deliver(Arc::clone(&files), prepare, renewed).await;
+                is_told |= self.deliver_or_retry(Arc::clone(&files), prepare).await;
             }
         }
-        self.keep(alloc).await;
+        if is_told {
+            self.keep(alloc).await;
+        }
     }
 
     fn followed(&self, key: &IdentityKey) -> Option<Arc<PrepareTask>> {

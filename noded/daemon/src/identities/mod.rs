@@ -7,24 +7,26 @@
 //!   RetireAlloc -----forget-> +------------------+ --keep--> run_dir/identities/<alloc>
 //! ```
 //!
-//! Tokens are in memory, in the task's file and environment, and in the kept file (tmpfs, 0600).
+//! Tokens are in memory, in the task's file and environment, and in the kept file (tmpfs, 0600; on
+//! the disk where the group may start while the node is cut off).
 //! They are in no log line, event, report or journal.
 
 mod convert;
 mod delivery;
 mod drive;
 mod kept;
+#[cfg(test)]
+mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use noded_core::RunKey;
 use noded_core::effect::PrepareTask;
-use noded_core::identities::{HeldToken, Identities, IdentityKey, IdentityRejection};
+use noded_core::identities::{HeldToken, Identities, IdentityKey, IdentityRejection, Jwt};
 use parking_lot::Mutex;
 use protocol_model::AllocId;
-use protocol_model::duration::format_go;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -34,6 +36,7 @@ pub use kept::KeptFiles;
 use crate::clock::Clock;
 use crate::input::Input;
 use crate::queries::Queries;
+use kept::{Keeping, KeptToken};
 
 /// How long an attempt waits for its identities.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -42,11 +45,7 @@ pub const WAIT_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObtainError {
     /// None was signed in time.
-    #[error(
-        "no server signed {name:?} within {}{}",
-        format_go(WAIT_MAX),
-        because(problem)
-    )]
+    #[error("no server signed {name:?} within {}m{}", WAIT_MAX.as_secs() / 60, because(problem))]
     TimedOut {
         /// The identity.
         name: String,
@@ -95,6 +94,13 @@ struct State {
     /// The runs that are told of renewals.
     followed: BTreeMap<(AllocId, String), Arc<PrepareTask>>,
     rejections: BTreeMap<IdentityKey, IdentityRejection>,
+    /// Tokens that took the place of others, and whose task is still to be told. They are kept, so
+    /// that no kill of the daemon loses a signal.
+    undelivered: BTreeSet<IdentityKey>,
+    /// Allocations whose tokens are on the disk too.
+    cut_off: BTreeSet<AllocId>,
+    /// Tasks whose files could not be written: they are tried again.
+    retrying: BTreeSet<(AllocId, String)>,
     /// The problem with the newest question.
     problem: String,
 }
@@ -108,14 +114,20 @@ impl IdentityService {
         kept: Option<KeptFiles>,
         seed: u64,
     ) -> Self {
-        let mut machine = Identities::new(seed);
-        for (key, token) in kept.iter().flat_map(KeptFiles::read_all) {
-            machine.restore(key, token);
+        let (mut machine, mut undelivered) = (Identities::new(seed), BTreeSet::new());
+        for found in kept.iter().flat_map(KeptFiles::read_all) {
+            if found.undelivered {
+                undelivered.insert(found.key.clone());
+            }
+            machine.restore(found.key, found.token);
         }
         let state = State {
             machine,
             followed: BTreeMap::new(),
             rejections: BTreeMap::new(),
+            undelivered,
+            cut_off: BTreeSet::new(),
+            retrying: BTreeSet::new(),
             problem: String::new(),
         };
         Self {
@@ -222,8 +234,22 @@ impl IdentityService {
             state.machine.forget(alloc);
             state.followed.retain(|(of, _), _| *of != alloc);
             state.rejections.retain(|key, _| key.alloc != alloc);
+            state.undelivered.retain(|key| key.alloc != alloc);
+            state.cut_off.remove(&alloc);
         }
         self.keep(alloc).await;
+    }
+
+    /// A task has these tokens, or is told of them. A newer one that came meanwhile is still to be
+    /// told.
+    pub fn mark_delivered(&self, run: &RunKey, tokens: &BTreeMap<String, Jwt>) {
+        let mut state = self.state.lock();
+        for (name, jwt) in tokens {
+            let key = key_of(run, name);
+            if state.machine.token(&key).is_some_and(|it| it.jwt == *jwt) {
+                state.undelivered.remove(&key);
+            }
+        }
     }
 
     /// The variables of identities that a task shows in its environment, as far as they are held.
@@ -241,6 +267,9 @@ impl IdentityService {
         let now = self.clock.moment();
         let root_key = prepare.spec.root_key();
         let mut state = self.state.lock();
+        if prepare.spec.may_start_cut_off() {
+            state.cut_off.insert(prepare.run.alloc);
+        }
         for identity in &prepare.identities {
             let key = key_of(&prepare.run, &identity.name);
             state.rejections.remove(&key);
@@ -256,14 +285,22 @@ impl IdentityService {
             return;
         };
         let _turn = self.keeping.lock().await;
-        let tokens: Vec<(IdentityKey, HeldToken)> = {
+        let (tokens, keeping) = {
             let state = self.state.lock();
             let held = state.machine.held(alloc);
-            held.map(|(key, token)| (key.clone(), token.clone()))
-                .collect()
+            let held = held.map(|(key, token)| KeptToken {
+                key: key.clone(),
+                token: token.clone(),
+                undelivered: state.undelivered.contains(key),
+            });
+            let keeping = match state.cut_off.contains(&alloc) {
+                true => Keeping::MemoryAndDisk,
+                false => Keeping::Memory,
+            };
+            (held.collect(), keeping)
         };
         // It fails only where the runtime ends.
-        let _ = tokio::task::spawn_blocking(move || kept.write(alloc, tokens)).await;
+        let _ = tokio::task::spawn_blocking(move || kept.write(alloc, tokens, keeping)).await;
     }
 }
 

@@ -81,7 +81,7 @@ pub(super) fn write(directory: &Path, keys: &PublicKeys) -> Result<(), KeysFileE
     })
 }
 
-fn bytes_of(keys: &PublicKeys) -> Vec<u8> {
+pub(super) fn bytes_of(keys: &PublicKeys) -> Vec<u8> {
     let file = serde_json::json!({
         "version": VERSION,
         "index": keys.index,
@@ -91,7 +91,7 @@ fn bytes_of(keys: &PublicKeys) -> Vec<u8> {
     file.to_string().into_bytes()
 }
 
-fn parse(bytes: &[u8]) -> Result<PublicKeys, String> {
+pub(super) fn parse(bytes: &[u8]) -> Result<PublicKeys, String> {
     let file: File = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     if file.version != VERSION {
         return Err(format!("its version is {}", file.version));

@@ -53,6 +53,19 @@ impl PublicKeys {
             jwks,
         })
     }
+
+    /// The keys of a file `keys.json`.
+    ///
+    /// # Errors
+    /// Where the bytes are damaged, or of another version.
+    pub fn from_file(bytes: &[u8]) -> Result<Self, String> {
+        file::parse(bytes)
+    }
+
+    /// The bytes of their file.
+    pub fn to_file(&self) -> Vec<u8> {
+        file::bytes_of(self)
+    }
 }
 
 /// The node's newest public keys.

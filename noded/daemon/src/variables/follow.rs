@@ -91,7 +91,8 @@ impl Variables {
                 return;
             }
             read.answer = Some(answer);
-            let offsets = read.offsets.clone();
+            read.offsets.values_mut().for_each(|newest| *newest = false);
+            let offsets = read.offsets.keys().copied().collect();
             reads.news.send_modify(|count| *count += 1);
             run.map(|run| (run, offsets))
         };

@@ -85,8 +85,9 @@ impl Default for TaskReads {
 #[derive(Debug)]
 struct Read {
     answer: Option<Answer>,
-    /// The templates that read it: offsets into the task's list.
-    offsets: BTreeSet<usize>,
+    /// The templates that read it: offsets into the task's list, and whether each has had the
+    /// newest answer.
+    offsets: BTreeMap<usize, bool>,
     following: tokio::task::JoinHandle<()>,
 }
 
@@ -105,26 +106,36 @@ impl Variables {
         }
     }
 
-    /// The newest answer, followed from now on. `None` where no server has answered in time.
-    pub(crate) async fn answer(
+    /// The newest answers, followed from now on. `None` for one that no server has given in time;
+    /// they are waited for together.
+    pub(crate) async fn answers(
         self: &Arc<Self>,
         run: &RunKey,
         offset: usize,
-        source: &Source,
-    ) -> Option<Answer> {
+        sources: Vec<Source>,
+    ) -> Vec<(Source, Option<Answer>)> {
         let mut news = self.news(run);
-        self.begin(run, offset, source);
+        for source in &sources {
+            self.begin(run, offset, source);
+        }
         let answered = async {
             loop {
                 news.borrow_and_update();
-                if let Some(answer) = self.newest(run, source) {
-                    return Some(answer);
+                let is_there = |source| self.newest(run, offset, source).is_some();
+                if sources.iter().all(is_there) || news.changed().await.is_err() {
+                    return;
                 }
-                news.changed().await.ok()?;
             }
         };
-        let waited = tokio::time::timeout(FIRST_ANSWER_MAX, answered).await;
-        waited.ok().flatten()
+        // Those that came in time count.
+        let _ = tokio::time::timeout(FIRST_ANSWER_MAX, answered).await;
+        let sources = sources.into_iter();
+        sources
+            .map(|source| {
+                let answer = self.newest(run, offset, &source);
+                (source, answer)
+            })
+            .collect()
     }
 
     /// Counts the answers for a task.
@@ -133,11 +144,26 @@ impl Variables {
         tasks.entry(id(run)).or_default().news.subscribe()
     }
 
-    /// Changes are told to this run from now on.
-    pub(crate) fn follow(&self, run: &RunKey) {
-        if let Some(task) = self.tasks.lock().get_mut(&id(run)) {
-            task.run = Some(run.clone());
-        }
+    /// Changes are told to this run from now on. Returns the templates that have not had the newest
+    /// answer: it came while no run was told.
+    pub(crate) fn follow(&self, run: &RunKey) -> BTreeSet<usize> {
+        let mut tasks = self.tasks.lock();
+        let Some(task) = tasks.get_mut(&id(run)) else {
+            return BTreeSet::new();
+        };
+        task.run = Some(run.clone());
+        let answered = task.reads.values().filter(|read| read.answer.is_some());
+        let offsets = answered.flat_map(|read| &read.offsets);
+        let stale = offsets.filter(|(_, has_newest)| !**has_newest);
+        stale.map(|(offset, _)| *offset).collect()
+    }
+
+    /// Whether a template reads a variable that no server has answered yet.
+    pub(crate) fn lacks_an_answer(&self, run: &RunKey, offset: usize) -> bool {
+        let tasks = self.tasks.lock();
+        let reads = tasks.get(&id(run)).into_iter().flat_map(|it| &it.reads);
+        let mut reads = reads.filter(|(_, read)| read.offsets.contains_key(&offset));
+        reads.any(|(_, read)| read.answer.is_none())
     }
 
     /// The run is over. Its variables are followed for the next one.
@@ -154,9 +180,13 @@ impl Variables {
         self.tasks.lock().retain(|(of, _), _| *of != alloc);
     }
 
-    fn newest(&self, run: &RunKey, source: &Source) -> Option<Answer> {
-        let tasks = self.tasks.lock();
-        tasks.get(&id(run))?.reads.get(source)?.answer.clone()
+    /// The newest answer: the template has it from now on.
+    fn newest(&self, run: &RunKey, offset: usize, source: &Source) -> Option<Answer> {
+        let mut tasks = self.tasks.lock();
+        let read = tasks.get_mut(&id(run))?.reads.get_mut(source)?;
+        let answer = read.answer.clone()?;
+        read.offsets.insert(offset, true);
+        Some(answer)
     }
 
     fn begin(self: &Arc<Self>, run: &RunKey, offset: usize, source: &Source) {
@@ -164,13 +194,13 @@ impl Variables {
         let task = tasks.entry(id(run)).or_default();
         let count = task.reads.len();
         if let Some(read) = task.reads.get_mut(source) {
-            read.offsets.insert(offset);
+            read.offsets.entry(offset).or_default();
         } else if count < READS_MAX {
             let own = Arc::clone(self);
             let following = tokio::spawn(own.keep_following(id(run), source.clone()));
             let read = Read {
                 answer: None,
-                offsets: BTreeSet::from([offset]),
+                offsets: BTreeMap::from([(offset, false)]),
                 following,
             };
             task.reads.insert(source.clone(), read);

@@ -1,10 +1,13 @@
 //! Identities of tasks: files, variables, renewal, a restart of noded, planted links.
 
-use std::os::unix::fs::PermissionsExt;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use protocol_model::ClientStatus;
-use serde_json::json;
+use protocol_model::{AllocId, ClientStatus};
+use serde_json::{Value, json};
 
+use crate::fake_server::Known;
 use crate::jobs::{alloc, eventually, is, job, output, report, sh};
 use crate::scene::{Scene, can_run};
 
@@ -43,9 +46,15 @@ async fn tokens_reach_the_task_and_a_renewal_signals_it_after_a_restart_of_noded
     // A restarted noded asks for nothing that it holds, and renews what is due.
     let own = std::fs::read_to_string(secrets.join("nomad_token")).unwrap();
     assert_eq!(scene.server.known().signed, 2);
-    assert!(scene.stop());
+    scene.kill();
     scene.start();
-    output(&scene, id, |text| text.contains("renewed")).await;
+    let text = output(&scene, id, |text| text.contains("renewed")).await;
+    assert_eq!(text.matches("renewed").count(), 1, "{text}");
+    assert_eq!(
+        scene.server.known().signed,
+        3,
+        "it asks for what is due alone"
+    );
     assert_ne!(std::fs::read_to_string(&file).unwrap(), before);
     let kept = std::fs::read_to_string(secrets.join("nomad_token")).unwrap();
     assert_eq!(kept, own);
@@ -142,4 +151,157 @@ async fn template_waits_for_its_variable_and_signals_the_task_when_it_changes() 
     scene.server.put("nomad/jobs/reader", &[("word", "second")]);
     let both = format!("{first}second nomad/jobs/reader\n");
     output(&scene, id, |text| text == both).await;
+}
+
+/// An identity that is renewed with a signal, and the default one; both as files.
+fn both() -> Value {
+    json!({
+        "Identity": {"Name": "default", "File": true},
+        "Identities": [{
+            "Name": "cloud", "Audience": ["cloud.example"], "TTL": 20_000_000_000_u64,
+            "File": true, "ChangeMode": "signal", "ChangeSignal": "SIGHUP",
+        }],
+    })
+}
+
+/// The texts of a task's events.
+fn texts(known: &Known, id: AllocId) -> Vec<String> {
+    let report = report(known, id);
+    let events = report.map(|report| &report.task_states["main"].events);
+    let events = events.into_iter().flatten();
+    events.map(|event| event.display_message.clone()).collect()
+}
+
+fn says(known: &Known, id: AllocId, parts: &[&str]) -> bool {
+    let texts = texts(known, id);
+    texts
+        .iter()
+        .any(|text| parts.iter().all(|part| text.contains(part)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn full_secrets_fail_the_setup_by_the_name_of_the_identity() {
+    if !can_run() {
+        return;
+    }
+    let scene = Scene::new();
+    let mut more = both();
+    more["RestartPolicy"] = json!({
+        "Attempts": 1, "Mode": "fail", "Interval": 60_000_000_000_u64, "Delay": 100_000_000_u64,
+    });
+    let script =
+        "rm -f $NOMAD_SECRETS_DIR/nomad_*; cat /dev/zero > $NOMAD_SECRETS_DIR/fill; exit 1";
+    let job = job("full", "raw_exec", &sh(script), more);
+    let alloc = alloc(&job, 203);
+    let id = alloc.id;
+    scene.server.want(alloc, &job);
+    let known = scene
+        .server
+        .until("it fails", |known| is(known, id, ClientStatus::Failed))
+        .await;
+    let parts = ["Identity[", "nomad_", "No space left on device"];
+    assert!(says(&known, id, &parts), "{:#?}", texts(&known, id));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn full_secrets_keep_the_token_of_before_until_there_is_room() {
+    if !can_run() {
+        return;
+    }
+    let scene = Scene::new();
+    let script = "trap 'echo renewed' HUP; cat /dev/zero > $NOMAD_SECRETS_DIR/fill; echo full; \
+         while :; do sleep 0.05; done";
+    let job = job("full", "raw_exec", &sh(script), both());
+    let alloc = alloc(&job, 204);
+    let id = alloc.id;
+    scene.server.want(alloc, &job);
+    output(&scene, id, |text| text.contains("full")).await;
+    let secrets = scene.alloc_path(id).join("main/secrets");
+    let file = secrets.join("nomad_cloud.jwt");
+    let before = std::fs::read_to_string(&file).unwrap();
+    let parts = ["Identity[cloud]", "the token of before stays"];
+    scene
+        .server
+        .until("the event", |known| says(known, id, &parts))
+        .await;
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+    let names = std::fs::read_dir(&secrets).unwrap();
+    let names: BTreeSet<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    let wanted = ["api.sock", "fill", "nomad_cloud.jwt", "nomad_token"];
+    assert_eq!(names, wanted.map(OsString::from).into());
+    let text = scene.server.logs(id, "main", false).await;
+    assert_eq!(
+        text, "full\n",
+        "it is told of a token that it does not have"
+    );
+
+    std::fs::remove_file(secrets.join("fill")).unwrap();
+    let text = output(&scene, id, |text| text.contains("renewed")).await;
+    assert!(text.starts_with("full\nrenewed\n"), "{text}");
+    assert_ne!(std::fs::read_to_string(&file).unwrap(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn token_that_expires_unrenewed_stays_and_is_told_once_by_two_daemons() {
+    if !can_run() {
+        return;
+    }
+    let mut scene = Scene::new();
+    // It expires before the 10 s after which it may be renewed.
+    scene.server.sign_for(3);
+    let job = job("old", "raw_exec", &sh("echo up; exec sleep 1000"), both());
+    let alloc = alloc(&job, 205);
+    let id = alloc.id;
+    scene.server.want(alloc, &job);
+    output(&scene, id, |text| text.contains("up")).await;
+    let file = scene.alloc_path(id).join("main/secrets/nomad_cloud.jwt");
+    let before = std::fs::read_to_string(&file).unwrap();
+    let parts = ["Identity[cloud]", "the token expired"];
+    scene
+        .server
+        .until("the event", |known| says(known, id, &parts))
+        .await;
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+    scene.kill();
+    scene.server.sign_for(3_600);
+    scene.start();
+    // The next one is renewed; what it was told before stays in its history.
+    eventually(|| std::fs::read_to_string(&file).unwrap() != before).await;
+    let known = scene
+        .server
+        .until("the renewal", |known| {
+            says(known, id, &["Identity[cloud]: new Identity token acquired"])
+        })
+        .await;
+    let texts = texts(&known, id);
+    let told = texts.iter().filter(|text| text.contains(parts[1])).count();
+    assert_eq!(told, 1, "{texts:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_belong_to_a_user_that_only_a_template_names() {
+    if !can_run() {
+        return;
+    }
+    let scene = Scene::new();
+    let mut more = both();
+    more["User"] = json!("${RUNS_AS}");
+    more["Templates"] = json!([{
+        "EmbeddedTmpl": "RUNS_AS=daemon", "DestPath": "secrets/env", "Envvars": true,
+    }]);
+    let script = "trap 'echo renewed $(cat $NOMAD_SECRETS_DIR/nomad_cloud.jwt)' HUP; \
+         echo own $(cat $NOMAD_SECRETS_DIR/nomad_token); while :; do sleep 0.05; done";
+    let job = job("named", "raw_exec", &sh(script), more);
+    let alloc = alloc(&job, 206);
+    let id = alloc.id;
+    scene.server.want(alloc, &job);
+    output(&scene, id, |text| text.contains("own token-default-")).await;
+    // The renewed file is the user's as well.
+    output(&scene, id, |text| text.contains("renewed token-cloud-")).await;
+    let secrets = scene.alloc_path(id).join("main/secrets");
+    for name in ["nomad_token", "nomad_cloud.jwt"] {
+        let found = std::fs::metadata(secrets.join(name)).unwrap();
+        assert_ne!(found.uid(), 0, "{name}");
+        assert_eq!(found.mode() & 0o777, 0o600, "{name}");
+    }
 }

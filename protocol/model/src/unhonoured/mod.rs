@@ -3,6 +3,7 @@
 //!
 //! `rows.rs` is the whole list of the former. Whoever makes a block work deletes its row.
 
+mod identities;
 mod probes;
 mod references;
 mod rows;
@@ -116,6 +117,7 @@ fn unhonoured_group(
             };
             warnings.extend(block.map(|block| row.warning(&place, &block)));
         }
+        identities::warn(task, &place, warnings);
         search.task((job, group, task), &place, warnings);
     }
 }

@@ -283,3 +283,44 @@ fn what_a_group_says_of_silent_nodes_and_undoes_in_another_place_is_warned_of() 
         );
     }
 }
+
+#[test]
+fn identities_that_expire_early_or_lie_open_are_warned_of() {
+    let s = 1_000_000_000_i64;
+    for (identity, words) in [
+        (
+            json!({"Env": true, "TTL": 19 * s}),
+            "ttl is 19s, less than 20s",
+        ),
+        (json!({"Env": true, "TTL": 20 * s}), ""),
+        (json!({"Env": true, "TTL": 0}), ""),
+        (json!({"TTL": s}), ""),
+        (
+            json!({"File": true, "Filepath": "local/t.jwt"}),
+            "outside secrets/",
+        ),
+        (
+            json!({"File": true, "Filepath": "secretsx/t"}),
+            "outside secrets/",
+        ),
+        (json!({"File": true, "Filepath": "./secrets//t.jwt"}), ""),
+        (json!({"File": true}), ""),
+        (json!({"Env": true, "Filepath": "local/t.jwt"}), ""),
+    ] {
+        let mut named = identity.clone();
+        named["Name"] = json!("cloud");
+        let task = json!({"Identity": identity, "Identities": [named]});
+        let warnings = service(json!({}), json!({}), task).unhonoured();
+        let paths: Vec<_> = warnings.iter().map(|it| it.path.as_str()).collect();
+        let expected = [
+            "group \"web\" > task \"server\" > identity \"default\"",
+            "group \"web\" > task \"server\" > identity \"cloud\"",
+        ];
+        match words {
+            "" => assert!(paths.is_empty(), "{identity}: {warnings:?}"),
+            _ => assert_eq!(paths, expected, "{identity}"),
+        }
+        let says_so = |it: &Warning| it.message.contains(words);
+        assert!(warnings.iter().all(says_so), "{identity}: {warnings:?}");
+    }
+}

@@ -681,6 +681,15 @@ fn member_samples() -> Vec<Sample> {
                 datacenter: "dc1".to_owned(),
                 acl_enabled: Some(false),
                 time_ns: Some(1_764_000_000_000_000_000),
+                ..v1::AboutReply::default()
+            })
+        },
+        Sample {
+            variant: "issuer",
+            ..sample(v1::AboutReply {
+                command_level: 4,
+                oidc_issuer: Some("https://id.example".to_owned()),
+                ..v1::AboutReply::default()
             })
         },
     ]

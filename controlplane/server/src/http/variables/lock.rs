@@ -71,8 +71,14 @@ fn shown_items(
 /// Renews the lock: no entry of the log, no new index.
 pub(super) async fn renew(ask: &Ask, key: VariableKey, request: &VariableRequest) -> Answered {
     let id = request::needed_lock(request.lock.as_ref())?;
-    Box::pin(ask.api.cluster.renew_lock(&key, id)).await?;
-    let snapshot = ask.api.cluster.snapshot();
+    let cluster = &ask.api.cluster;
+    Box::pin(cluster.renew_lock(&key, id)).await?;
+    let mut snapshot = cluster.snapshot();
+    let shown = snapshot.variable(&key).and_then(|it| it.lock.as_ref());
+    if shown.is_none_or(|lock| lock.id != id) {
+        // This server is behind the leader, or the lock is gone since.
+        snapshot = cluster.consistent().await?;
+    }
     let Some(variable) = snapshot.variable(&key) else {
         return Err(HttpError::not_found("variable doesn't exist"));
     };

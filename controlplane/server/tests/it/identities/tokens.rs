@@ -47,10 +47,16 @@ async fn whoami(world: &World, token: &str) -> (Value, Value) {
 }
 
 async fn join_policy(world: &World, name: &str, job_acl: [&str; 4]) {
+    let rules = "namespace \"default\" { policy = \"read\" }";
+    join_rules(&world.server, (name, rules), job_acl).await;
+}
+
+/// Writes a policy that joins these workloads.
+pub(super) async fn join_rules(server: &Server, (name, rules): (&str, &str), job_acl: [&str; 4]) {
     let [namespace, job_id, group, task] = job_acl.map(str::to_owned);
     let policy = AclPolicy {
         name: name.to_owned(),
-        rules: "namespace \"default\" { policy = \"read\" }".to_owned(),
+        rules: rules.to_owned(),
         job_acl: Some(JobAcl {
             namespace,
             job_id,
@@ -61,7 +67,7 @@ async fn join_policy(world: &World, name: &str, job_acl: [&str; 4]) {
     };
     let policies = vec![policy];
     let command = AclPolicies::Upsert { policies };
-    let changed = world.server.cluster().change(command.into()).await;
+    let changed = server.cluster().change(command.into()).await;
     changed.expect("written");
 }
 
@@ -143,6 +149,23 @@ async fn token_for_another_audience_or_of_a_dead_allocation_is_refused() {
         assert!(denied(&world, dead).await);
     }
     assert_eq!(whoami(&world, &vault).await, refused("audience"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_query_of_a_workload_ends_with_its_allocation() {
+    let world = with_acl().await;
+    let (node, alloc) = placed(&world).await;
+    join_policy(&world, "joins", ["default", "web", "", ""]).await;
+    let client = of(&world, &token(&node, alloc, "default").await);
+    let query = protocol_client::Query::new();
+    let known = client.get::<Value>("/v1/namespaces", &query).await;
+    let known = known.expect("it may").index;
+    let query = query.with("index", known).with("wait", "300s");
+    let waiting = async { refusal(client.get::<Value>("/v1/namespaces", &query).await).0 };
+    let ended = report(&node, alloc, ClientStatus::Complete);
+    let both = async { tokio::join!(waiting, ended) };
+    let both = tokio::time::timeout(std::time::Duration::from_secs(60), both).await;
+    assert_eq!(both.expect("it is woken").0, 403);
 }
 
 #[tokio::test(flavor = "multi_thread")]

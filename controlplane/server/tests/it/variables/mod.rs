@@ -1,5 +1,6 @@
 //! `/v1/var` and `/v1/vars`: what is written, read back, listed, waited for and refused.
 
+mod foreign;
 mod locks;
 mod rights;
 mod swapped;

@@ -10,9 +10,9 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use super::NAME;
-use super::load::{Answers, Load, Requests, request};
 use super::scene::{JOB_PATH, Scene, bare};
 use crate::row::Row;
+use crate::suites::load::{Answers, Load, Requests, Share, request};
 
 /// Of each of the three cases, in turn.
 const ROUNDS: usize = 3;
@@ -57,6 +57,7 @@ pub(super) fn measure(scene: &Scene, lasts: Duration, rows: &mut Vec<Row>) -> an
             depth: 1,
             rate,
             lasts,
+            share: Share::All,
         };
         let cases = cases(scene, real_load, &real)?;
         add_rows(&cases, what, rate.is_some(), rows)?;
@@ -136,6 +137,7 @@ fn beside(
         depth: FLOOD_DEPTH,
         rate: Some(FLOOD_A_SECOND),
         lasts: load.lasts + 2 * MARGIN,
+        share: Share::All,
     };
     thread::scope(|scope| {
         let flooding = scope.spawn(|| flood_load.run(port, flood));

@@ -14,12 +14,10 @@
 mod change;
 mod documents;
 mod flood;
-mod load;
 mod part;
 mod rights;
 mod scene;
 mod share;
-mod status_lines;
 mod tokens;
 
 use std::time::Duration;

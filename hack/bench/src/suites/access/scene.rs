@@ -5,10 +5,10 @@ use hack_cluster::Cluster;
 use serde_json::{Value, json};
 
 use super::documents;
-use super::load::{Requests, request};
 use crate::Bench;
 use crate::fleet::look;
 use crate::http::{Ask as _, Http, wait};
+use crate::suites::load::{Requests, request};
 
 /// The secret of the management token.
 pub(super) const MANAGER: &str = "b3e0a2a4-6f0d-4c55-9a5e-0c0f3b6f7d11";

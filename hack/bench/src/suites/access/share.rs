@@ -8,12 +8,12 @@ use hack_cluster::Cluster;
 use hack_cluster::procfs::cpu;
 
 use super::NAME;
-use super::load::{Load, Requests};
 use super::scene::{Scene, bare};
 use crate::Bench;
 use crate::fleet::look;
 use crate::http::{Ask as _, wait};
 use crate::row::Row;
+use crate::suites::load::{Load, Requests, Share};
 
 const ROUNDS: usize = 5;
 const CONNECTIONS: usize = 16;
@@ -47,6 +47,7 @@ pub(super) fn measure(
         depth: 1,
         rate: None,
         lasts,
+        share: Share::All,
     };
     let reads = scene.reads();
     // Both have answered all tokens before they are measured.

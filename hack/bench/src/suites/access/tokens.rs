@@ -6,11 +6,11 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use super::NAME;
-use super::load::{Load, Requests, request};
 use super::scene::{MANAGER, Scene};
 use crate::floor::Quantiles;
 use crate::http::Ask as _;
 use crate::row::Row;
+use crate::suites::load::{Load, Requests, Share, request};
 
 const GOAL_A_SECOND: f64 = 2_000.0;
 const BODY: &str = r#"{"Name":"made","Type":"client","Policies":["policy-0","policy-1"]}"#;
@@ -33,6 +33,7 @@ pub(super) fn measure(
         depth: 1,
         rate: None,
         lasts: lasts * 2,
+        share: Share::All,
     };
     let before = count(scene)?;
     let answers = load.run(scene.port(), &create)?;

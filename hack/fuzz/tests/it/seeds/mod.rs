@@ -66,6 +66,16 @@ pub(crate) fn task_requests() -> Vec<Vec<u8>> {
     bytes_of(files("hack/fuzz/seeds", "task-request-"))
 }
 
+/// The frozen tokens that a node holds.
+pub(crate) fn kept_identities() -> Vec<Vec<u8>> {
+    bytes_of(files("noded/core/tests/golden/v1", "identities.bin"))
+}
+
+/// The frozen public keys of a node.
+pub(crate) fn public_keys() -> Vec<Vec<u8>> {
+    bytes_of(files("noded/daemon/tests/golden/v1", "keys.bin"))
+}
+
 /// Tokens of identity providers.
 pub(crate) fn login_tokens() -> Vec<Vec<u8>> {
     bytes_of(files("hack/fuzz/seeds", "login-token-"))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol_model::{ClientStatus, DisconnectStrategy, Job};
+use protocol_model::{AllocId, ClientStatus, DisconnectStrategy, Job, JobType};
 
 use super::fake_host::FakeHost;
 use crate::task_runner::Boot;
@@ -55,6 +55,38 @@ fn a_host_that_boots_starts_what_is_waited_for_as_long_as_it_takes_unless_it_sto
     host.run_for(10_000);
     assert_eq!(host.status(1), ClientStatus::Running);
     assert_ne!(host.status(2), ClientStatus::Running);
+}
+
+#[test]
+fn identities_outlive_a_boot_where_the_group_may_start_cut_off() {
+    let with = |name, disconnect| {
+        let mut job = job_with_tasks(name, vec![task("main")]);
+        job.task_groups[0].disconnect = disconnect;
+        job
+    };
+    let waits = |stop_on_client_after| {
+        Some(DisconnectStrategy {
+            replace: Some(false),
+            stop_on_client_after,
+            ..DisconnectStrategy::default()
+        })
+    };
+    let leased = waits(Some(Duration::from_secs(60)));
+    let mut system = with("system", None);
+    system.job_type = JobType::System;
+    let jobs = vec![
+        tolerated(),
+        with("plain", None),
+        with("waits", waits(None)),
+        with("leased", leased),
+        system,
+    ];
+    let host = FakeHost::with_jobs(jobs);
+    let may = |number| {
+        let runner = host.core.alloc(AllocId::from_u128(number));
+        runner.expect("it is here").spec().may_start_cut_off()
+    };
+    assert_eq!([1, 2, 3, 4, 5].map(may), [true, false, true, false, true]);
 }
 
 #[test]

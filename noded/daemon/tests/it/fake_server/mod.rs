@@ -154,6 +154,11 @@ impl FakeServer {
         self.known.borrow().clone()
     }
 
+    /// Tokens that expire are valid for so many seconds from now on.
+    pub(crate) fn sign_for(&self, ttl_s: u64) {
+        self.known.send_modify(|known| known.token_ttl_s = ttl_s);
+    }
+
     /// Another root key signs the identities of every allocation.
     pub(crate) fn change_root_key(&self, root_key: u32) {
         self.known.send_modify(|known| {

@@ -37,14 +37,16 @@ pub(super) enum Due {
 }
 
 impl Hold {
-    /// A lock whose acquisition was sent then, and acknowledged.
-    pub(super) fn new(ttl: Duration, sent: Duration) -> Self {
-        Self {
+    /// A lock whose acquisition was sent then, and is acknowledged at `now`; `None` where the
+    /// answer was under way for so long that no command may begin.
+    pub(super) fn acquired(ttl: Duration, sent: Duration, now: Duration) -> Option<Self> {
+        let hold = Self {
             ttl,
             sent,
             tried: sent,
             is_lost: false,
-        }
+        };
+        (hold.due(now) < Due::End).then_some(hold)
     }
 
     /// A renewal is sent.
@@ -92,9 +94,20 @@ mod tests {
         Duration::from_secs(100 + seconds)
     }
 
+    fn held() -> Hold {
+        Hold::acquired(TTL, at(0), at(0)).expect("it was answered at once")
+    }
+
+    #[test]
+    fn a_lock_whose_answer_came_late_begins_no_command() {
+        assert!(Hold::acquired(TTL, at(0), at(13)).is_some());
+        assert_eq!(Hold::acquired(TTL, at(0), at(14)), None);
+        assert_eq!(Hold::acquired(TTL, at(0), at(60)), None);
+    }
+
     #[test]
     fn a_lock_is_renewed_at_a_third_and_given_up_before_its_ttl() {
-        let mut hold = Hold::new(TTL, at(0));
+        let mut hold = held();
         assert_eq!(hold.due(at(6)), Due::Nothing);
         assert_eq!(hold.due(at(7)), Due::Renew);
         hold.on_sent(at(7));
@@ -108,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_renewal_counts_from_its_sending() {
-        let mut hold = Hold::new(TTL, at(0));
+        let mut hold = held();
         hold.on_sent(at(7));
         hold.on_renewed(at(7));
         assert_eq!(hold.due(at(13)), Due::Nothing);
@@ -119,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_lost_lock_ends_the_command_at_once() {
-        let mut hold = Hold::new(TTL, at(0));
+        let mut hold = held();
         hold.on_lost();
         assert_eq!(hold.due(at(0)), Due::End);
         assert_eq!(hold.due(at(17)), Due::Kill);

@@ -6,10 +6,11 @@
 //! ```
 //!
 //! The command is dead before another `var lock` can have the lock ([`hold`]). A `drover` that is
-//! itself stopped cannot keep that.
+//! itself stopped or killed (SIGSTOP, SIGKILL) cannot keep that.
 
 mod child;
 mod hold;
+mod signals;
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
@@ -21,20 +22,22 @@ use protocol_model::SecretText;
 use protocol_model::duration::parse_go;
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};
 
 use self::child::Group;
 use self::hold::{Due, Hold};
+use self::signals::Signals;
 use super::one_namespace;
 use crate::failure::{Exit, Failure};
 use crate::session::Session;
 
-/// The pause between two attempts at a lock that another one holds.
-const HELD_PAUSE: Duration = Duration::from_secs(1);
+/// The pause between two attempts at a lock that another one holds, and after a failed request.
+const PAUSE: Duration = Duration::from_secs(1);
 /// How often the hold is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a release is tried: the exit waits for it.
+const RELEASE_MAX: Duration = Duration::from_secs(5);
 /// The shortest time of a lock.
 const TTL_MIN: Duration = Duration::from_secs(10);
 
@@ -78,9 +81,9 @@ impl Lock {
         let client = session.client()?;
         let (hold, id) = self.acquire(session, &client, (ttl, delay)).await?;
         self.tell(session, "lock acquired");
-        let group = Group::start(&self.command, self.shell);
-        let ended = match group {
-            Ok(group) => self.watch(&client, group, hold, &id).await,
+        // Before the command: without the signals it would survive this process.
+        let ended = match Signals::receive() {
+            Ok(signals) => self.hold(&client, signals, hold, &id).await,
             Err(failure) => Err(failure),
         };
         self.release(session, &client, &id).await;
@@ -108,13 +111,22 @@ impl Lock {
             }),
             ..VariableRequest::default()
         };
+        // A later answer is worth nothing.
+        let patient = client.clone().with_patience(ttl);
         let (mut failed, mut is_told) = (0, false);
         loop {
             let sent = boot_time();
-            match call(client, &self.path, "lock-acquire", &request).await {
+            match call(&patient, &self.path, "lock-acquire", &request).await {
                 Ok(variable) => {
-                    let lock = variable.lock.unwrap_or_default();
-                    return Ok((Hold::new(ttl, sent), lock.id));
+                    let id = variable.lock.unwrap_or_default().id;
+                    if let Some(hold) = Hold::acquired(ttl, sent, boot_time()) {
+                        return Ok((hold, id));
+                    }
+                    self.release(session, client, &id).await;
+                    if failed >= self.max_retry {
+                        return Err(late(&self.path));
+                    }
+                    failed += 1;
                 }
                 Err(ClientError::Status { code: 409, .. }) => {
                     if !is_told {
@@ -122,28 +134,23 @@ impl Lock {
                         is_told = true;
                     }
                 }
-                Err(error @ ClientError::Status { code: 400..500, .. }) => return Err(error.into()),
+                Err(error) if is_refused(&error) => return Err(error.into()),
                 Err(error) if failed >= self.max_retry => return Err(error.into()),
                 Err(_) => failed += 1,
             }
-            sleep(HELD_PAUSE).await;
+            sleep(PAUSE).await;
         }
     }
 
-    /// Renews the lock until the command ends, or ends the command.
-    async fn watch(
+    /// Runs the command, and renews the lock until it ends, or ends the command.
+    async fn hold(
         &self,
         client: &Client,
-        mut group: Group,
+        mut signals: Signals,
         mut hold: Hold,
         id: &SecretText,
     ) -> Result<Exit, Failure> {
-        let host = |source| Failure::Host {
-            what: "watching for signals",
-            source,
-        };
-        let mut terminate = signal(SignalKind::terminate()).map_err(host)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(host)?;
+        let mut group = Group::start(&self.command, self.shell)?;
         let mut look = interval(LOOK_EVERY);
         let mut renewal: Option<Renewal> = None;
         let mut is_ended = false;
@@ -159,8 +166,7 @@ impl Lock {
                     }
                     return Ok(Exit(u8::try_from(code).unwrap_or(1)));
                 }
-                _ = terminate.recv() => group.signal(Signal::TERM),
-                _ = interrupt.recv() => group.signal(Signal::INT),
+                received = signals.next() => group.signal(received),
                 _ = look.tick() => {}
             }
             if let Some(done) = renewal.take_if(|renewal| renewal.is_finished()) {
@@ -212,22 +218,46 @@ impl Lock {
 
     /// Frees the lock for others. An unreleased lock expires.
     async fn release(&self, session: &Session, client: &Client, id: &SecretText) {
-        let request = shows(id);
-        match call(client, &self.path, "lock-release", &request).await {
-            Ok(_) => self.tell(session, "lock released"),
-            Err(error) => {
-                let path = &self.path;
-                let text = format!("the lock of {path:?} was not released, it expires: {error}");
-                session.out.note(&text);
+        let (path, request) = (&self.path, shows(id));
+        let deadline = boot_time() + RELEASE_MAX;
+        loop {
+            let left = deadline.saturating_sub(boot_time());
+            let patient = client.clone().with_patience(left);
+            match call(&patient, path, "lock-release", &request).await {
+                Ok(_) => return self.tell(session, "lock released"),
+                Err(error) if is_refused(&error) || boot_time() + PAUSE >= deadline => {
+                    let text =
+                        format!("the lock of {path:?} was not released, it expires: {error}");
+                    return session.out.note(&text);
+                }
+                Err(_) => sleep(PAUSE).await,
             }
         }
     }
+}
+
+/// Whether the server refused a request for good. 429: there were too many for a moment.
+fn is_refused(error: &ClientError) -> bool {
+    matches!(
+        error,
+        ClientError::Status {
+            code: 400..=428 | 430..=499,
+            ..
+        }
+    )
 }
 
 fn lost(path: &str) -> Failure {
     Failure::usage_hint(
         format!("the lock of {path:?} was lost, and the command was ended"),
         "its renewals were not acknowledged in time",
+    )
+}
+
+fn late(path: &str) -> Failure {
+    Failure::usage_hint(
+        format!("the lock of {path:?} was acquired too late to begin the command"),
+        "the answer of the server was under way for more than 70 % of the TTL; use a longer -ttl",
     )
 }
 

@@ -1,14 +1,16 @@
-//! Requests to one server from one thread, as many as it can send: they are made beforehand, and
-//! answers are counted by their status lines, so that little processor time goes into the client.
+//! Requests to one server, or to sockets, from one thread, as many as it can send: they are made
+//! beforehand, and answers are counted by their status lines, so that little processor time goes
+//! into the client.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -35,6 +37,47 @@ pub(super) fn request(method: &str, path: &str, secret: Option<&str>, body: &str
     text.into_bytes()
 }
 
+/// The place that requests are sent to.
+#[derive(Debug, Clone)]
+pub(super) enum Target {
+    /// A port of this host.
+    Port(u16),
+    /// Sockets, over which connections are spread.
+    Sockets(Arc<[PathBuf]>),
+}
+
+/// A connection of either kind.
+trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
+
+impl Target {
+    async fn connect(&self, number: usize) -> anyhow::Result<Box<dyn Duplex>> {
+        Ok(match self {
+            Self::Port(port) => {
+                let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).await;
+                let stream = stream.context("connect to the server")?;
+                stream.set_nodelay(true)?;
+                Box::new(stream)
+            }
+            Self::Sockets(paths) => {
+                let path = &paths[number % paths.len()];
+                let stream = UnixStream::connect(path).await;
+                Box::new(stream.with_context(|| format!("connect to {}", path.display()))?)
+            }
+        })
+    }
+}
+
+/// The requests that a connection sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Share {
+    /// All of them in turn, over and over.
+    All,
+    /// Its own ones, once: of all connections together each request.
+    Once,
+}
+
 /// The way in which requests are sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
@@ -44,6 +87,7 @@ pub(super) struct Load {
     /// Requests in a second, of all connections; `None` = as many as are answered.
     pub(super) rate: Option<u32>,
     pub(super) lasts: Duration,
+    pub(super) share: Share,
 }
 
 /// The answers to requests.
@@ -131,13 +175,21 @@ impl Load {
     /// # Errors
     /// If the server is not reached, or stops to answer.
     pub(super) fn run(self, port: u16, requests: &Requests) -> anyhow::Result<Answers> {
+        self.run_at(&Target::Port(port), requests)
+    }
+
+    /// The same at any place.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn run_at(self, target: &Target, requests: &Requests) -> anyhow::Result<Answers> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let begun = Instant::now();
             let mut connections = JoinSet::new();
             for number in 0..self.connections {
                 let requests = Arc::clone(requests);
-                connections.spawn(self.one(port, number, requests, begun));
+                connections.spawn(self.one(target.clone(), number, requests, begun));
             }
             let mut all = Answers::default();
             let joined = async {
@@ -168,7 +220,7 @@ impl Load {
 
     async fn one(
         self,
-        port: u16,
+        target: Target,
         number: usize,
         requests: Requests,
         begun: Instant,
@@ -177,29 +229,40 @@ impl Load {
         let end = begun + self.lasts;
         // Connections are spread over the requests, and over time.
         let share = number as f64 / self.connections as f64;
-        let mut next = number * requests.len() / self.connections;
+        let first_of = |number| number * requests.len() / self.connections;
+        let mut next = first_of(number);
+        let last = match self.share {
+            Share::All => usize::MAX,
+            Share::Once => first_of(number + 1),
+        };
         let every = self.every();
         let mut due = begun + every.unwrap_or_default().mul_f64(share);
         let mut buffer = vec![0; BUFFER_BYTES];
         let mut out = Vec::new();
-        while Instant::now() < end {
-            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await;
-            let mut stream = stream.context("connect to the server")?;
-            stream.set_nodelay(true)?;
+        let goes_on = |next| next < last && Instant::now() < end;
+        while goes_on(next) {
+            let mut stream = target.connect(number).await?;
             let mut lines = StatusLines::default();
-            while Instant::now() < end {
+            while goes_on(next) {
                 if let Some(every) = every {
                     sleep_until(due.min(end)).await;
                     due += every;
                 }
                 out.clear();
-                for _ in 0..self.depth {
+                let set = self.depth.min(last - next);
+                for _ in 0..set {
                     out.extend_from_slice(&requests[next % requests.len()]);
                     next += 1;
                 }
                 let asked = Instant::now();
                 let left = self
-                    .exchange(&mut stream, &out, &mut buffer, &mut lines, &mut answers)
+                    .exchange(
+                        &mut *stream,
+                        (&out, set),
+                        &mut buffer,
+                        &mut lines,
+                        &mut answers,
+                    )
                     .await;
                 if left > 0 {
                     answers.lost += left as u64;
@@ -215,13 +278,13 @@ impl Load {
     /// connection closed.
     async fn exchange(
         self,
-        stream: &mut TcpStream,
-        out: &[u8],
+        stream: &mut dyn Duplex,
+        (out, count): (&[u8], usize),
         buffer: &mut [u8],
         lines: &mut StatusLines,
         answers: &mut Answers,
     ) -> usize {
-        let mut left = self.depth;
+        let mut left = count;
         if stream.write_all(out).await.is_err() {
             return left;
         }
@@ -282,6 +345,7 @@ mod tests {
             depth: 5,
             rate: Some(100),
             lasts: Duration::from_secs(1),
+            share: Share::All,
         };
         assert_eq!(load.every(), Some(Duration::from_millis(200)));
         assert_eq!(Load { rate: None, ..load }.every(), None);
