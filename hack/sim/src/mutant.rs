@@ -80,11 +80,15 @@ pub enum Mutant {
     OneVictimMore,
     VictimsUnseen,
     VictimsUnawaited,
+    SilentUnsigned,
+    SealsForgotten,
+    ResignedOnce,
+    RekeysOverNewer,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 71] = [
+    pub const ALL: [Self; 75] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -156,6 +160,10 @@ impl Mutant {
         Self::OneVictimMore,
         Self::VictimsUnseen,
         Self::VictimsUnawaited,
+        Self::SilentUnsigned,
+        Self::SealsForgotten,
+        Self::ResignedOnce,
+        Self::RekeysOverNewer,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -282,6 +290,10 @@ impl Mutant {
             Self::OneVictimMore => "preemption: one more is evicted than is needed",
             Self::VictimsUnseen => "preemption: jobs of the evicted are not looked at",
             Self::VictimsUnawaited => "preemption: nobody waits for the end of the evicted",
+            Self::SilentUnsigned => "keys: a key that only silent allocations need is collected",
+            Self::SealsForgotten => "keys: a key that seals variables is collected",
+            Self::ResignedOnce => "keys: only the first allocations of a removed key move",
+            Self::RekeysOverNewer => "keys: a rekey replaces a value that was written since",
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -336,6 +348,10 @@ impl Mutant {
             | Self::OlderInNewVersion
             | Self::CanariesStay
             | Self::OneCanaryMore => Scenario::Canary,
+            Self::SilentUnsigned
+            | Self::SealsForgotten
+            | Self::ResignedOnce
+            | Self::RekeysOverNewer => Scenario::Keys,
             Self::SilentStays => Scenario::Operators,
             Self::WaitsShort
             | Self::LatenessUntold

@@ -53,6 +53,7 @@ mod releases;
 mod restore;
 mod restored_cluster;
 mod roaming;
+mod rotation;
 mod routes;
 mod rubbish;
 mod scale;

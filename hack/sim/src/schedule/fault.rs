@@ -253,7 +253,7 @@ impl Family {
                     .collect()
             }
             Scenario::Canary => Self::CHURN.to_vec(),
-            Scenario::Drain | Scenario::Dispatch | Scenario::Preempt => {
+            Scenario::Drain | Scenario::Dispatch | Scenario::Preempt | Scenario::Keys => {
                 Self::CHURN_AND_CUTS.to_vec()
             }
             Scenario::Storm | Scenario::Leased | Scenario::Rolling | Scenario::Operators => {

@@ -9,6 +9,7 @@ mod dispatch;
 mod election;
 mod faults;
 mod figures;
+pub(crate) mod keys;
 mod log;
 mod storm;
 mod trace;
@@ -81,6 +82,8 @@ pub struct World {
     pub(crate) kinds: BTreeMap<AllocId, Kind>,
     /// What of it fails as soon as it runs.
     pub(crate) broken: BTreeSet<AllocId>,
+    /// With a planted bug: the keys that allocations were moved to once.
+    pub(crate) resigned: BTreeSet<u32>,
     pub(crate) rng: Rng,
     pub(crate) counts: Counts,
     pub figures: Figures,
@@ -133,6 +136,7 @@ impl World {
             clients: Clients::new(&schedule),
             kinds: BTreeMap::new(),
             broken: BTreeSet::new(),
+            resigned: BTreeSet::new(),
             rng,
             counts: Counts::default(),
             figures: Figures::default(),

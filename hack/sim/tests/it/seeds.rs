@@ -31,8 +31,13 @@ fn seeds_of_every_scenario_hold() {
 }
 
 #[test]
-fn seeds_of_drains_dispatches_and_preemptions_hold() {
-    for scenario in [Scenario::Drain, Scenario::Dispatch, Scenario::Preempt] {
+fn seeds_of_drains_dispatches_preemptions_and_keys_hold() {
+    for scenario in [
+        Scenario::Drain,
+        Scenario::Dispatch,
+        Scenario::Preempt,
+        Scenario::Keys,
+    ] {
         let first = Settings {
             scenario,
             state_check_every: 16,
