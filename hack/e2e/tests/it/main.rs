@@ -38,6 +38,8 @@ mod single;
 mod snapshots;
 mod successors;
 mod task_api;
+mod task_api_restarts;
+mod task_moves;
 mod template_variables;
 mod templates;
 mod volumes;

@@ -15,8 +15,10 @@ use tokio::time::{Instant, timeout};
 
 use super::listen::{Connection, Socket, Strangers, serve};
 use super::peer::PeerRule;
+use super::verify::TokenJudge;
 use super::{Shared, SocketOwner};
 use crate::config::Peers;
+use crate::keys::KeyStore;
 
 /// A head that is longer on the way is given up.
 const HEAD_MAX: Duration = Duration::from_secs(60);
@@ -39,6 +41,7 @@ fn connect() -> (UnixStream, Arc<Socket>) {
         owner,
         shared: Arc::new(Shared {
             under_way: Arc::new(Semaphore::new(1)),
+            tokens: TokenJudge::new(Arc::new(KeyStore::in_memory())),
             forwarder: OnceLock::new(),
         }),
         strangers: Strangers::new(Arc::new(Mutex::new(run)), inputs),
@@ -90,7 +93,7 @@ async fn head_that_comes_byte_by_byte_has_a_minute_all_the_same() {
 #[tokio::test(start_paused = true)]
 async fn connection_without_a_next_request_ends() {
     let (mut stream, _) = connect();
-    let whole = "GET / HTTP/1.1\r\nX-Nomad-Token: a.b.c\r\n\r\n";
+    let whole = "GET / HTTP/1.1\r\nX-Nomad-Token: 11111111-2222-3333-4444-555555555555\r\n\r\n";
     stream.write_all(whole.as_bytes()).await.expect("is sent");
     // There is no server.
     let answer = answer(stream).await;

@@ -2,6 +2,7 @@
 
 mod ends;
 mod forwarded;
+mod requests;
 mod signing;
 mod templates;
 mod threats;

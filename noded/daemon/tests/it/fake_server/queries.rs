@@ -1,4 +1,4 @@
-//! Questions of the node: tokens that say what they are of, keys that never change, variables.
+//! Questions of the node: tokens that say what they are of, keys, variables.
 
 use std::sync::Arc;
 
@@ -26,15 +26,21 @@ pub(super) async fn serve(
     let request: v1::QueryRequest = from_frame(frame.kind, frame.body).unwrap();
     let reply = match request.query.unwrap() {
         Query::SignIdentities(asked) => Reply::Signed(sign(&known, &asked)),
-        Query::Keys(asked) if asked.known_index == 0 => Reply::Keys(v1::PublicKeys {
-            index: 1,
-            jwks: json!({"keys": []}).to_string().into_bytes().into(),
-            issuer: String::new(),
-        }),
-        Query::Keys(_) => std::future::pending().await,
+        Query::Keys(asked) => Reply::Keys(keys(&known, &asked).await),
         Query::Template(asked) => Reply::Template(template(&known, asked).await),
     };
     write(&mut writer, &v1::QueryReply { reply: Some(reply) }).await;
+}
+
+async fn keys(known: &watch::Sender<Known>, asked: &v1::KeysQuery) -> v1::PublicKeys {
+    let mut known = known.subscribe();
+    let newer = known.wait_for(|known| known.keys.0 > asked.known_index);
+    let (index, jwks) = newer.await.unwrap().keys.clone();
+    v1::PublicKeys {
+        index,
+        jwks: jwks.to_string().into_bytes().into(),
+        issuer: String::new(),
+    }
 }
 
 /// The default identity does not expire.

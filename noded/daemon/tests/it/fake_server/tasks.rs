@@ -5,7 +5,7 @@
 //! | `/never` | none |
 //! | `/endless` | 200, and a body without an end |
 //! | `/echo` with `Upgrade` | 101, and each byte comes back |
-//! | another | 200 |
+//! | another | 200 and its own first line; a secret that begins with `0` is rejected |
 
 use std::sync::Arc;
 
@@ -43,6 +43,10 @@ pub(super) async fn serve(
     let _: v1::AttachBulk = from_frame(frame.kind, frame.body).unwrap();
     while let Ok(Some(frame)) = reader.read().await {
         let head: v1::ApiRequest = from_frame(frame.kind, frame.body).unwrap();
+        known.send_modify(|known| known.requests.push(head.clone()));
+        if known.borrow().is_mute_to_tasks {
+            return std::future::pending().await;
+        }
         let mut body = head.body.to_vec();
         let mut more = head.more;
         while more {
@@ -56,6 +60,9 @@ pub(super) async fn serve(
         let asked = Asked { head, body };
         let target = asked.head.target.clone();
         let is_upgrade = !asked.values("upgrade").is_empty();
+        let secrets = asked.values("x-nomad-token");
+        let rejected = secrets.iter().any(|secret| secret.starts_with(b"0"));
+        let line = format!("{} {target}", asked.head.method).into_bytes();
         known.send_modify(|known| known.asked.push(asked));
         match target.as_str() {
             "/never" => {
@@ -70,8 +77,13 @@ pub(super) async fn serve(
             }
             "/echo" if is_upgrade => return echo(writer, reader).await,
             _ => {
-                begin(&mut writer, 200).await;
-                let data = Bytes::from_static(b"fine");
+                let head = v1::ApiResponse {
+                    status: if rejected { 403 } else { 200 },
+                    headers: Vec::new(),
+                    rejected,
+                };
+                write(&mut writer, &head).await;
+                let data = line.into();
                 write(&mut writer, &v1::ApiBody { data, last: true }).await;
             }
         }
