@@ -2,6 +2,7 @@
 
 mod queries;
 mod streams;
+mod tasks;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ use protocol_wire::{PROTOCOL_MAX, v1};
 use tokio::sync::watch;
 
 use streams::serve;
+pub(crate) use tasks::Asked;
 
 const CAP: usize = 16 * 1024 * 1024;
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -55,8 +57,20 @@ pub(crate) struct Known {
     pub(crate) root_key: u32,
     /// The items of the variables that templates may read, by path.
     pub(crate) variables: BTreeMap<String, BTreeMap<String, String>>,
+    /// The public keys of the cluster, and their index.
+    pub(crate) keys: (u64, serde_json::Value),
+    /// Requests of tasks that were forwarded.
+    pub(crate) requests: Vec<v1::ApiRequest>,
+    /// Requests of tasks get no answer.
+    pub(crate) is_mute_to_tasks: bool,
+    /// Connections are closed at once.
+    pub(crate) is_closed: bool,
     /// Facts that came outside of a Hello.
     pub(crate) facts: Vec<protocol_model::Node>,
+    /// Requests of tasks, with their whole bodies.
+    pub(crate) asked: Vec<Asked>,
+    /// Requests of tasks that were given up by the node: their stream was reset.
+    pub(crate) left: usize,
 }
 
 #[derive(Debug)]
@@ -100,6 +114,7 @@ impl FakeServer {
             index: 10,
             protocol_max: PROTOCOL_MAX,
             token_ttl_s: 20,
+            keys: (1, serde_json::json!({"keys": []})),
             ..Known::default()
         });
         let server = Self {
@@ -114,6 +129,10 @@ impl FakeServer {
         tokio::spawn(async move {
             while let Some(peer) = listener.accept().await {
                 assert_eq!(peer.identity.role, Role::Node);
+                if known.borrow().is_closed {
+                    peer.connection.close(0_u32.into(), b"closed");
+                    continue;
+                }
                 connections.lock().unwrap().push(peer.connection.clone());
                 known.send_modify(|known| known.connections += 1);
                 tokio::spawn(serve(
@@ -198,6 +217,24 @@ impl FakeServer {
         let connections = self.connections.lock().unwrap();
         let standing = connections.iter().filter(|it| it.close_reason().is_none());
         standing.count()
+    }
+
+    /// Publishes these keys.
+    pub(crate) fn publish(&self, keys: serde_json::Value) {
+        self.known
+            .send_modify(|known| known.keys = (known.keys.0 + 1, keys));
+    }
+
+    /// Whether requests of tasks are answered from now on.
+    pub(crate) fn answer_tasks(&self, answer: bool) {
+        self.known
+            .send_modify(|known| known.is_mute_to_tasks = !answer);
+    }
+
+    /// Takes no connection any more, and closes those that stand.
+    pub(crate) fn close(&self) {
+        self.known.send_modify(|known| known.is_closed = true);
+        self.cut();
     }
 
     /// The connections of the node break.
