@@ -191,12 +191,8 @@ pub async fn run(
     let node = first_facts(&config, found, &restored);
     let _watches = watch_host(&executor, &node, &inputs);
     let engine = io.engine();
-    let calls = CallServer::new(
-        Arc::clone(&executor),
-        io,
-        inputs.clone(),
-        Arc::clone(&metadata),
-    );
+    let of_calls = (io, inputs.clone(), Arc::clone(&metadata));
+    let calls = CallServer::new(Arc::clone(&executor), of_calls);
     let reach = reach(&endpoint, &live, calls);
     let session = Arc::new(SessionContext {
         outside: Arc::<Reach>::clone(&reach),

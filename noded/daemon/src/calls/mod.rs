@@ -67,9 +67,7 @@ impl CallServer {
     /// A server of calls.
     pub fn new(
         executor: Arc<Executor>,
-        io: FileIo,
-        inputs: mpsc::Sender<Input>,
-        metadata: Arc<MetadataStore>,
+        (io, inputs, metadata): (FileIo, mpsc::Sender<Input>, Arc<MetadataStore>),
     ) -> Self {
         Self {
             data_dir: executor.config.now().data_dir.clone(),
