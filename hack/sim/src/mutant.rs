@@ -80,11 +80,17 @@ pub enum Mutant {
     OneVictimMore,
     VictimsUnseen,
     VictimsUnawaited,
+    LocksCountFromAcquisition,
+    LockDelayForgotten,
+    RenewedAlone,
+    RenewedAfterEnd,
+    LocksNamedByPath,
+    LocksNeverEnd,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 71] = [
+    pub const ALL: [Self; 77] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -156,6 +162,12 @@ impl Mutant {
         Self::OneVictimMore,
         Self::VictimsUnseen,
         Self::VictimsUnawaited,
+        Self::LocksCountFromAcquisition,
+        Self::LockDelayForgotten,
+        Self::RenewedAlone,
+        Self::RenewedAfterEnd,
+        Self::LocksNamedByPath,
+        Self::LocksNeverEnd,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -282,6 +294,14 @@ impl Mutant {
             Self::OneVictimMore => "preemption: one more is evicted than is needed",
             Self::VictimsUnseen => "preemption: jobs of the evicted are not looked at",
             Self::VictimsUnawaited => "preemption: nobody waits for the end of the evicted",
+            Self::LocksCountFromAcquisition => {
+                "locks: a new leader counts a lock's time from its acquisition"
+            }
+            Self::LockDelayForgotten => "locks: a new leader frees a lock that is delayed",
+            Self::RenewedAlone => "locks: a leader renews a lock without asking a majority",
+            Self::RenewedAfterEnd => "locks: a lock is renewed whose end was proposed",
+            Self::LocksNamedByPath => "locks: an end names the variable and not the lock",
+            Self::LocksNeverEnd => "locks: a lock that nobody renews does not end",
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -336,6 +356,12 @@ impl Mutant {
             | Self::OlderInNewVersion
             | Self::CanariesStay
             | Self::OneCanaryMore => Scenario::Canary,
+            Self::LocksCountFromAcquisition
+            | Self::LockDelayForgotten
+            | Self::RenewedAlone
+            | Self::RenewedAfterEnd
+            | Self::LocksNamedByPath
+            | Self::LocksNeverEnd => Scenario::Locks,
             Self::SilentStays => Scenario::Operators,
             Self::WaitsShort
             | Self::LatenessUntold

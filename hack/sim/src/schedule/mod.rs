@@ -125,6 +125,9 @@ pub enum Scenario {
     Dispatch,
     /// Jobs of three priorities want more than the nodes have: leaders change, nodes come and go.
     Preempt,
+    /// Clients contend for one lock: leaders change and are cut off, and the clients' messages are
+    /// late and lost.
+    Locks,
     /// Disks of a few nodes refuse every write: these go on with their heartbeats, and accept
     /// nothing.
     Stuck,
@@ -161,6 +164,10 @@ impl Schedule {
         if settings.scenario == Scenario::Stuck {
             // What is not accepted is moved after a minute.
             seconds += 80;
+        }
+        if settings.scenario == Scenario::Locks {
+            // A lock that nobody renews blocks others for 25 s.
+            seconds += 180;
         }
         let nodes = match settings.scenario {
             Scenario::SessionStorm => 70 + nodes * 10,
@@ -213,6 +220,7 @@ fn servers(settings: &Settings) -> u8 {
             | Scenario::Handover
             | Scenario::Log
             | Scenario::Lagging
+            | Scenario::Locks
             | Scenario::SessionStorm
     );
     match (settings.nodes, alone, many) {

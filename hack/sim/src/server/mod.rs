@@ -13,6 +13,7 @@
 //! | `entrance` | `gateway/admission.rs`, `gateway/lateness.rs` |
 //! | `leading`, `plans` | `leading/*` |
 //! | `change`, `reading` | `cluster/change.rs`, `cluster/mod.rs` |
+//! | `locks` | `cluster/renew.rs` |
 
 pub mod change;
 pub mod entrance;
@@ -20,6 +21,7 @@ mod greeting;
 pub mod heard;
 mod held;
 pub mod leading;
+mod locks;
 pub mod plans;
 pub mod reading;
 mod session;
@@ -231,6 +233,7 @@ impl World {
             Event::ToServer { conn, .. } => self.net.conn(*conn)?.server,
             Event::Server { server, .. } => *server,
             Event::Log(event) => self.server_of(event)?,
+            Event::Lock(event) => event.server()?,
             Event::Worked {
                 cpu: CpuIx::Server(server),
                 ..

@@ -9,6 +9,7 @@ mod dispatch;
 mod election;
 mod faults;
 mod figures;
+pub mod locks;
 mod log;
 mod storm;
 mod trace;
@@ -35,6 +36,7 @@ use crate::server::change::Changes;
 use crate::server::reading::Reads;
 use crate::time::{Nanos, SECOND};
 use client::Clients;
+use locks::LockClients;
 pub use log::Log;
 use storm::Cpus;
 pub use trace::Trace;
@@ -77,6 +79,7 @@ pub struct World {
     /// How often somebody began to lead.
     pub(crate) reigns: u64,
     pub(crate) clients: Clients,
+    pub(crate) locks: LockClients,
     /// The kind of everything that was ever placed.
     pub(crate) kinds: BTreeMap<AllocId, Kind>,
     /// What of it fails as soon as it runs.
@@ -131,6 +134,7 @@ impl World {
             reads: Reads::default(),
             reigns: 0,
             clients: Clients::new(&schedule),
+            locks: LockClients::new(settings),
             kinds: BTreeMap::new(),
             broken: BTreeSet::new(),
             rng,
@@ -169,6 +173,7 @@ impl World {
             let number = u32::try_from(number).unwrap_or(u32::MAX);
             self.queue.push(op.at, Event::Op(number));
         }
+        self.start_lock_clients();
         self.queue.push(SECOND, Event::Second);
     }
 
@@ -255,6 +260,7 @@ impl World {
             Event::FaultBegins(fault) => self.begin_fault(fault),
             Event::FaultEnds(fault) => self.end_fault(fault),
             Event::Op(op) => self.begin_op(op),
+            Event::Lock(event) => self.on_lock_event(event),
             Event::Second => self.on_second(),
             // Only `take_up` has processors.
             Event::Worked { .. } => {}

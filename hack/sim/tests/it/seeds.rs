@@ -31,8 +31,14 @@ fn seeds_of_every_scenario_hold() {
 }
 
 #[test]
-fn seeds_of_drains_dispatches_and_preemptions_hold() {
-    for scenario in [Scenario::Drain, Scenario::Dispatch, Scenario::Preempt] {
+fn seeds_of_drains_dispatches_preemptions_and_locks_hold() {
+    let scenarios = [
+        Scenario::Drain,
+        Scenario::Dispatch,
+        Scenario::Preempt,
+        Scenario::Locks,
+    ];
+    for scenario in scenarios {
         let first = Settings {
             scenario,
             state_check_every: 16,
