@@ -1,9 +1,9 @@
 //! Differences between servers that have to be alike: access control on one and off on another,
-//! and clocks that are apart.
+//! another issuer of identities, and clocks that are apart.
 //!
 //! | difference | follows |
 //! |---|---|
-//! | `acl.enabled` | the message of `agent/health` names the other server |
+//! | `acl.enabled`, `server.oidc_issuer` | the message of `agent/health` names the other server |
 //! | clocks more than [`CLOCKS_APART_MAX`] apart | a warning in the log, once in [`WARN_EVERY`] |
 
 use std::collections::BTreeMap;

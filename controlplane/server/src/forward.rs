@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::cluster::{Cluster, SERVER_FRAME_BYTES_MAX, merged_reply};
+use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::gateway::liveness::{self, HeardReport};
 use crate::keyring::KekService;
@@ -32,24 +33,24 @@ pub struct Forward {
     gateway: Arc<Gateway>,
     keks: KekService,
     heard: mpsc::Sender<HeardReport>,
-    datacenter: String,
+    config: Arc<Config>,
 }
 
 impl Forward {
     /// Answers for `cluster`, `gateway` and `keks`; liveness reports go to `heard`, the leader's
-    /// loop. `datacenter` is where the server says that it is.
+    /// loop. The server says of itself what `config` has.
     pub(crate) fn new(
         cluster: Cluster,
         (gateway, keks): (Arc<Gateway>, KekService),
         heard: mpsc::Sender<HeardReport>,
-        datacenter: String,
+        config: Arc<Config>,
     ) -> Self {
         Self {
             cluster,
             gateway,
             keks,
             heard,
-            datacenter,
+            config,
         }
     }
 
@@ -104,7 +105,7 @@ impl Forward {
             }
             v1::AboutRequest::KIND => {
                 let v1::AboutRequest {} = parse(frame)?;
-                reply(writer, &versions::own(&self.cluster, &self.datacenter)).await
+                reply(writer, &versions::own(&self.cluster, &self.config)).await
             }
             v1::LockRenewRequest::KIND => {
                 let request: v1::LockRenewRequest = parse(frame)?;

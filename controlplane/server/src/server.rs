@@ -288,7 +288,7 @@ fn begin(
             cluster.clone(),
             (Arc::clone(gateway), keks.clone()),
             heard.clone(),
-            config.datacenter.clone(),
+            Arc::clone(config),
         ),
     };
     let listener = ground.endpoint.listen();

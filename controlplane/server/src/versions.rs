@@ -18,6 +18,7 @@ use protocol_wire::v1;
 use tokio::time::{Instant, timeout};
 
 use crate::cluster::Cluster;
+use crate::config::Config;
 use crate::differences::{ClockAhead, ClockWarnings};
 
 /// What this server is.
@@ -40,6 +41,9 @@ pub(crate) struct About {
     pub(crate) datacenter: String,
     /// Whether its access control is on; `None` where it is of a release that does not say it.
     pub(crate) acl_enabled: Option<bool>,
+    /// The issuer of its identities, empty where none is set; `None` where it is of a release that
+    /// does not say it.
+    pub(crate) issuer: Option<String>,
     /// How far its clock is ahead of this server's.
     pub(crate) clock: Option<ClockAhead>,
 }
@@ -116,6 +120,26 @@ impl Versions {
         ))
     }
 
+    /// A member whose issuer of identities is not `own`: the text for an operator.
+    pub(crate) fn differing_issuer(
+        &self,
+        own: Option<&str>,
+        members: &Membership,
+    ) -> Option<String> {
+        let own = own.unwrap_or_default();
+        let known = self.known.lock();
+        let mut others = known.iter().filter(|(id, _)| members.contains(**id));
+        let (id, theirs) = others.find_map(|(id, about)| {
+            let issuer = about.issuer.as_deref().filter(|issuer| *issuer != own)?;
+            Some((id, issuer))
+        })?;
+        let name = members.get(*id).map_or("", |info| info.name.as_str());
+        Some(format!(
+            "server.oidc_issuer is {own:?} here and {theirs:?} on server {name} ({id}): set it \
+             alike on all"
+        ))
+    }
+
     fn take_in(&self, members: &Membership, answers: Vec<(ServerId, Option<About>)>) {
         let mut known = self.known.lock();
         known.retain(|id, _| members.contains(*id));
@@ -128,13 +152,14 @@ impl Versions {
 }
 
 /// This server's own answer.
-pub(crate) fn own(cluster: &Cluster, datacenter: &str) -> v1::AboutReply {
+pub(crate) fn own(cluster: &Cluster, config: &Config) -> v1::AboutReply {
     v1::AboutReply {
         build: BUILD.to_owned(),
         command_level: COMMAND_LEVEL,
-        datacenter: datacenter.to_owned(),
+        datacenter: config.datacenter.clone(),
         acl_enabled: Some(cluster.access().is_on()),
         time_ns: Some(cluster.wall_clock().0),
+        oidc_issuer: Some(config.oidc_issuer.clone().unwrap_or_default()),
     }
 }
 
@@ -150,6 +175,7 @@ pub(crate) async fn ask(cluster: &Cluster, address: &str) -> Option<About> {
         level: reply.command_level,
         datacenter: reply.datacenter,
         acl_enabled: reply.acl_enabled,
+        issuer: reply.oidc_issuer,
         clock: reply.time_ns.map(clock),
     })
 }
@@ -195,6 +221,7 @@ mod tests {
             level,
             datacenter: String::new(),
             acl_enabled: None,
+            issuer: None,
             clock: None,
         })
     }
@@ -230,6 +257,39 @@ mod tests {
         }
         members.voters.remove(&other);
         assert_eq!(versions.differing_acl(false, &members), None);
+    }
+
+    #[test]
+    fn server_with_another_issuer_is_named() {
+        let other = ServerId::from_u64(2);
+        let mut members = Membership::default();
+        let info = ServerInfo {
+            name: "b".to_owned(),
+            ..ServerInfo::default()
+        };
+        members.voters.insert(other, info);
+        let versions = Versions::default();
+        for (theirs, own, shown) in [
+            (None, Some("https://a.example"), None),
+            (Some("https://a.example"), Some("https://a.example"), None),
+            (Some(""), None, None),
+            (Some(""), Some("https://a.example"), Some("and \"\" on")),
+            (
+                Some("https://b.example"),
+                None,
+                Some("is \"\" here and \"https://b.example\" on server b ("),
+            ),
+        ] {
+            let says = about(4).map(|about| About {
+                issuer: theirs.map(str::to_owned),
+                ..about
+            });
+            versions.take_in(&members, vec![(other, says)]);
+            let differing = versions.differing_issuer(own, &members);
+            assert_eq!(differing.is_some(), shown.is_some(), "{differing:?}");
+            let text = differing.unwrap_or_default();
+            assert!(text.contains(shown.unwrap_or_default()), "{text}");
+        }
     }
 
     #[test]

@@ -258,6 +258,8 @@ pub enum ServerEvent {
     Learns { leader: Option<ServerIx>, term: u64 },
     /// The leader's loop may have something to do.
     LeaderTimer { reign: Reign },
+    /// The leader looks after the root keys, or goes on with what it began.
+    KeysDue { reign: Reign },
     /// A scheduler thread is done.
     Decided(Box<Decided>),
     /// The next piece of a plan is proposed.

@@ -80,6 +80,10 @@ pub enum Mutant {
     OneVictimMore,
     VictimsUnseen,
     VictimsUnawaited,
+    SilentUnsigned,
+    SealsForgotten,
+    ResignedOnce,
+    RekeysOverNewer,
     LocksCountFromAcquisition,
     LockDelayForgotten,
     RenewedAlone,
@@ -90,7 +94,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 77] = [
+    pub const ALL: [Self; 81] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -162,6 +166,10 @@ impl Mutant {
         Self::OneVictimMore,
         Self::VictimsUnseen,
         Self::VictimsUnawaited,
+        Self::SilentUnsigned,
+        Self::SealsForgotten,
+        Self::ResignedOnce,
+        Self::RekeysOverNewer,
         Self::LocksCountFromAcquisition,
         Self::LockDelayForgotten,
         Self::RenewedAlone,
@@ -294,6 +302,10 @@ impl Mutant {
             Self::OneVictimMore => "preemption: one more is evicted than is needed",
             Self::VictimsUnseen => "preemption: jobs of the evicted are not looked at",
             Self::VictimsUnawaited => "preemption: nobody waits for the end of the evicted",
+            Self::SilentUnsigned => "keys: a key that only silent allocations need is collected",
+            Self::SealsForgotten => "keys: a key that seals variables is collected",
+            Self::ResignedOnce => "keys: only the first allocations of a removed key move",
+            Self::RekeysOverNewer => "keys: a rekey replaces a value that was written since",
             Self::LocksCountFromAcquisition => {
                 "locks: a new leader counts a lock's time from its acquisition"
             }
@@ -356,6 +368,10 @@ impl Mutant {
             | Self::OlderInNewVersion
             | Self::CanariesStay
             | Self::OneCanaryMore => Scenario::Canary,
+            Self::SilentUnsigned
+            | Self::SealsForgotten
+            | Self::ResignedOnce
+            | Self::RekeysOverNewer => Scenario::Keys,
             Self::LocksCountFromAcquisition
             | Self::LockDelayForgotten
             | Self::RenewedAlone

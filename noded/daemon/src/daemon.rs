@@ -14,7 +14,7 @@ use noded_core::{BootId, NodeCore, Settings};
 use noded_keeper::client::Launch;
 use noded_keeper::paths::RuntimePaths;
 use parking_lot::Mutex;
-use protocol_model::AllocId;
+use protocol_model::{AllocId, NodeId};
 use protocol_transport::{BindError, Endpoint, EndpointConfig, Identity, Limits, Role};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
@@ -182,12 +182,8 @@ pub async fn run(
     let (journal, restored) = open_journal(&config.node_dir(), Arc::clone(&journal_news))?;
 
     let seed = identity::random().map_err(DaemonError::Identity)?;
-    let queries = Arc::new(Queries::new(identity.id));
-    let tokens = TokenParts {
-        queries: Arc::clone(&queries),
-        boot_id,
-        seed,
-    };
+    let tokens = TokenParts::open(&config, identity.id, (boot_id, seed));
+    let (queries, keys) = (Arc::clone(&tokens.queries), Arc::clone(&tokens.keys));
     let own = (allocs, hierarchy, networks, tokens);
     let (executor, kept) = open_executor(&live, own, &inputs).await?;
     let node = first_facts(&config, found, &restored);
@@ -211,8 +207,8 @@ pub async fn run(
     let settings = settings(&config, seed);
     log_start(&identity, &config, &restored, boot_id);
     let core = NodeCore::new(settings, node, restored, kept, boot_id, HostClock.now());
-    take_up(&executor, &core);
-    let _questions = ask_servers(&executor, &core, &config);
+    let _holding = take_up(&executor, &core).await;
+    let _questions = ask_servers(&executor, &core, keys);
     let shell = Shell {
         core,
         clock: Arc::new(HostClock),
@@ -232,11 +228,12 @@ pub async fn run(
     ended
 }
 
-/// Goes on with the networks and sockets of the allocations that the journal has.
-fn take_up(executor: &Arc<Executor>, core: &NodeCore) {
+/// Goes on with the networks and sockets of the allocations that the journal has; dropping the
+/// answer ends keeper's custody of new sockets.
+async fn take_up(executor: &Arc<Executor>, core: &NodeCore) -> JoinSet<()> {
     warn_of_lost_specs(core);
     take_up_networks(&executor.networks, core);
-    executor.take_up_sockets(core);
+    executor.take_up_sockets(core).await
 }
 
 /// Starts to look at what tasks use, and at what other programs may change; dropping the answer
@@ -271,11 +268,10 @@ fn log_start(
 }
 
 /// Starts to ask servers for identities and keys; dropping the answer ends it.
-fn ask_servers(executor: &Arc<Executor>, core: &NodeCore, config: &Config) -> JoinSet<()> {
+fn ask_servers(executor: &Arc<Executor>, core: &NodeCore, keys: Arc<KeyStore>) -> JoinSet<()> {
     let identities = Arc::clone(&executor.identities);
     let without_spec: BTreeSet<AllocId> = core.allocs_without_spec().collect();
     identities.retain(|alloc| core.alloc(alloc).is_some() || without_spec.contains(&alloc));
-    let keys = Arc::new(KeyStore::open(&config.node_dir()));
     let queries = Arc::clone(identities.queries());
     let mut questions = JoinSet::new();
     questions.spawn(keys::follow(queries, keys));
@@ -294,8 +290,20 @@ fn drop_staging(allocs: &AllocRoot) {
 /// The parts of the service of identities that exist before keeper is asked.
 struct TokenParts {
     queries: Arc<Queries>,
+    keys: Arc<KeyStore>,
     boot_id: BootId,
     seed: [u8; 16],
+}
+
+impl TokenParts {
+    fn open(config: &Config, node: NodeId, (boot_id, seed): (BootId, [u8; 16])) -> Self {
+        Self {
+            queries: Arc::new(Queries::new(node)),
+            keys: Arc::new(KeyStore::open(&config.node_dir())),
+            boot_id,
+            seed,
+        }
+    }
 }
 
 /// keeper and whoever asks it; and what it has in custody.
@@ -308,15 +316,20 @@ async fn open_executor(
     let now = config.now();
     let launch = launch(&now)?;
     let jail = Jail::open(&now.jail_binary, &hierarchy).map_err(DaemonError::Jail)?;
-    let mut opened = keeper_link::open(&launch)
+    let opened = keeper_link::open(&launch)
+        .await
+        .map_err(DaemonError::Keeper)?;
+    let (mut opened, held) = keeper_link::take_sockets(opened)
         .await
         .map_err(DaemonError::Keeper)?;
     let listing = std::mem::take(&mut opened.listing);
     let kept = listing.iter().filter_map(keeper_events::kept_run).collect();
     // keeper lives in the runtime directory, so that is there now.
     let tasks = now.cgroup_base.join(TASKS).display().to_string();
+    let keys = Arc::clone(&tokens.keys);
     let task_api =
-        TaskApi::start(now.task_api, tasks, inputs.clone()).map_err(DaemonError::TaskApi)?;
+        TaskApi::start(now.task_api, tasks, inputs.clone(), keys).map_err(DaemonError::TaskApi)?;
+    task_api.inherit(held);
     let sandboxes = SandboxStore::open(&now.run_dir).map_err(|source| DaemonError::RunDir {
         path: now.run_dir.clone(),
         source,
@@ -345,6 +358,7 @@ fn open_identities(
 ) -> Result<Arc<IdentityService>, DaemonError> {
     let TokenParts {
         queries,
+        keys: _,
         boot_id,
         seed,
     } = tokens;

@@ -35,7 +35,7 @@ pub(crate) struct AuditedRequest {
 
 impl AuditedRequest {
     /// Writes the request with the status of its answer. The object is left out where there is none
-    /// of this name: a secret in its place would be logged.
+    /// of this name: a secret in its place would be logged. Status 409 is of an object in conflict.
     pub(crate) fn write(&self, status: u16) {
         let Self {
             operation,
@@ -45,7 +45,7 @@ impl AuditedRequest {
             address,
         } = self;
         let object = match status {
-            200..300 => object.as_str(),
+            200..300 | 409 => object.as_str(),
             _ => "",
         };
         let caller = match caller {
@@ -128,6 +128,13 @@ mod tests {
                         route=DELETE /v1/acl/token/{accessor} object=\"b2\" caller=token:a1 \
                         address=10.0.0.7 status=200\n";
         assert!(line.ends_with(expected), "{line}");
+    }
+
+    #[test]
+    fn object_of_a_conflict_is_named() {
+        let line = lines(|| request("app/db").write(409));
+        assert!(line.contains("object=\"app/db\""), "{line}");
+        assert!(line.contains("status=409"), "{line}");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! A barrier that requests share: each of them waits for one that begins after it came.
+//! A barrier that requests share: each of them waits for one that begins after it came, or is
+//! content with one that began less than [`BARRIER_EVERY`] before.
 //!
 //! ```text
 //!  requests  a    b c      d
@@ -48,16 +49,52 @@ impl SharedBarrier {
         let arrived = self.begun.load(Ordering::Acquire);
         let mut passed = self.passed.lock().await;
         if passed.number <= arrived {
-            if let Some(last) = passed.begun {
-                sleep_until(last + BARRIER_EVERY).await;
-            }
-            // A caller that leaves in the middle leaves the barrier to the next one in the queue.
-            let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
-            passed.begun = Some(Instant::now());
-            passed.has_failed = !barrier().await;
-            passed.number = number;
+            self.begin(&mut passed, barrier).await;
         }
-        match passed.has_failed {
+        passed.result()
+    }
+
+    /// As [`Self::pass`], but a barrier that passed and began less than [`BARRIER_EVERY`] ago is
+    /// enough: a caller that asks again and again does not wait for the pause between barriers.
+    ///
+    /// # Errors
+    /// If no majority answers.
+    pub(crate) async fn pass_lately<F>(
+        &self,
+        barrier: impl FnOnce() -> F,
+    ) -> Result<(), BarrierFailed>
+    where
+        F: Future<Output = bool>,
+    {
+        let mut passed = self.passed.lock().await;
+        let is_recent = passed
+            .begun
+            .is_some_and(|begun| begun.elapsed() < BARRIER_EVERY);
+        if passed.has_failed || !is_recent {
+            self.begin(&mut passed, barrier).await;
+        }
+        passed.result()
+    }
+
+    async fn begin<F>(&self, passed: &mut Passed, barrier: impl FnOnce() -> F)
+    where
+        F: Future<Output = bool>,
+    {
+        if let Some(last) = passed.begun {
+            sleep_until(last + BARRIER_EVERY).await;
+        }
+        let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        passed.begun = Some(Instant::now());
+        // A caller that leaves in the middle leaves the barrier to the next one in the queue.
+        passed.has_failed = true;
+        passed.has_failed = !barrier().await;
+        passed.number = number;
+    }
+}
+
+impl Passed {
+    fn result(&self) -> Result<(), BarrierFailed> {
+        match self.has_failed {
             true => Err(BarrierFailed),
             false => Ok(()),
         }
@@ -106,6 +143,33 @@ mod tests {
             shared.pass(|| async { true }).await.expect("passes");
         }
         assert_eq!(start.elapsed(), Duration::from_secs(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn barrier_that_passed_lately_is_enough_for_callers_that_say_so() {
+        let (shared, barriers) = (SharedBarrier::default(), AtomicUsize::new(0));
+        let barrier = |passes| {
+            barriers.fetch_add(1, Ordering::Relaxed);
+            async move { passes }
+        };
+        let start = Instant::now();
+        for _ in 0..1000 {
+            shared.pass_lately(|| barrier(true)).await.expect("passes");
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        assert_eq!(barriers.load(Ordering::Relaxed), 1);
+        tokio::time::advance(BARRIER_EVERY).await;
+        // A barrier that failed, or that its caller left, is not enough for the next one.
+        let failed = shared.pass_lately(|| barrier(false)).await;
+        assert_eq!(failed, Err(BarrierFailed));
+        shared.pass_lately(|| barrier(true)).await.expect("passes");
+        tokio::time::advance(BARRIER_EVERY).await;
+        let never = shared.pass_lately(std::future::pending::<bool>);
+        tokio::time::timeout(Duration::from_millis(1), never)
+            .await
+            .expect_err("it leaves");
+        shared.pass_lately(|| barrier(true)).await.expect("passes");
+        assert_eq!(barriers.load(Ordering::Relaxed), 4);
     }
 
     #[tokio::test(start_paused = true)]

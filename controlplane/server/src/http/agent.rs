@@ -90,6 +90,7 @@ fn own_about(api: &Api) -> About {
         level: COMMAND_LEVEL,
         datacenter: api.config.datacenter.clone(),
         acl_enabled: Some(api.config.acl_enabled),
+        issuer: Some(api.config.oidc_issuer.clone().unwrap_or_default()),
         clock: None,
     }
 }

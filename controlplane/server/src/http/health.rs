@@ -34,7 +34,7 @@ pub(super) async fn health(ask: &Ask) -> Answered {
     if server {
         let trouble = server_trouble(&ask.api).await;
         let keyring = ask.api.keyring.trouble();
-        parts.server = Some(server_part(trouble, keyring, differing_acl(&ask.api)));
+        parts.server = Some(server_part(trouble, keyring, differences(&ask.api)));
     }
     if client {
         parts.client = node_trouble(&ask.api).map(part);
@@ -56,27 +56,29 @@ fn part(trouble: Option<String>) -> HealthOfPart {
     }
 }
 
-/// Another server whose access control is on where it is off here, or the other way round.
-fn differing_acl(api: &Api) -> Option<String> {
+/// Other servers that are not configured as this one where all have to be alike.
+fn differences(api: &Api) -> Vec<String> {
     let members = api.cluster.status().membership;
     let versions = api.cluster.versions();
-    versions.differing_acl(api.config.acl_enabled, &members)
+    let acl = versions.differing_acl(api.config.acl_enabled, &members);
+    let issuer = versions.differing_issuer(api.config.oidc_issuer.as_deref(), &members);
+    acl.into_iter().chain(issuer).collect()
 }
 
-/// A server whose KEK is missing, or whose access control differs from another's, does its part: a
+/// A server whose KEK is missing, or which is not configured as another one, does its part: a
 /// 500 on every server would make a load balancer take the whole API away for one file. Its message
 /// names the fault.
 fn server_part(
     trouble: Option<String>,
     keyring: Option<KeyringError>,
-    differing_acl: Option<String>,
+    differences: Vec<String>,
 ) -> HealthOfPart {
     if trouble.is_some() {
         return part(trouble);
     }
     let keyring = keyring.filter(|error| *error != KeyringError::NoRootKey);
     let faults = keyring.map(|error| error.to_string());
-    let faults: Vec<String> = faults.into_iter().chain(differing_acl).collect();
+    let faults: Vec<String> = faults.into_iter().chain(differences).collect();
     match faults.is_empty() {
         true => part(None),
         false => HealthOfPart {
@@ -87,11 +89,11 @@ fn server_part(
 }
 
 /// A server does its part when it is a voter that has applied what a majority had when it was
-/// asked.
+/// asked, or 50 ms before: one client that asks in a loop must not wait for the next barrier.
 async fn server_trouble(api: &Api) -> Option<String> {
     let raft = api.cluster.raft();
     let barrier = || async { raft.read_barrier().await.is_ok() };
-    let passed = api.cluster.access().health_barrier().pass(barrier);
+    let passed = api.cluster.access().health_barrier().pass_lately(barrier);
     let caught_up = matches!(timeout(CATCH_UP_MAX, passed).await, Ok(Ok(())));
     match raft.is_removed() {
         true => Some("no member of the cluster any more: it was removed or replaced".to_owned()),
@@ -179,10 +181,10 @@ mod tests {
     fn a_missing_kek_is_named_and_makes_no_server_unwell() {
         let kek = [0xab; 8].into();
         let missing = Some(KeyringError::Missing { kek });
-        let shown = server_part(None, missing, None);
+        let shown = server_part(None, missing, Vec::new());
         assert!(shown.ok);
         assert!(shown.message.contains("KEK abababababababab is missing"));
-        let differs = || Some("acl.enabled is true here".to_owned());
+        let differs = || vec!["acl.enabled is true here".to_owned()];
         let both = server_part(None, missing, differs());
         assert!(both.ok);
         assert!(
@@ -194,7 +196,7 @@ mod tests {
             (unwell.ok, unwell.message.as_str()),
             (false, "no cluster leader")
         );
-        let early = server_part(None, Some(KeyringError::NoRootKey), None);
+        let early = server_part(None, Some(KeyringError::NoRootKey), Vec::new());
         assert_eq!((early.ok, early.message.as_str()), (true, "ok"));
     }
 

@@ -48,6 +48,8 @@ pub(crate) struct TaskEntry {
 enum Refused {
     /// Its credential is not valid.
     Rejected,
+    /// Its credential is not valid, or not known here, and its address has no failures left.
+    Limited(HttpError),
     /// For another reason.
     Other(HttpError),
 }
@@ -76,7 +78,7 @@ impl TaskEntry {
         };
         let access = api.cluster.access();
         requested::refuse(access, &unresolved, ROUTE, address, Instant::now())
-            .map_err(Refused::Other)?;
+            .map_err(Refused::Limited)?;
         Err(match unresolved {
             Unresolved::Rejected(_) => Refused::Rejected,
             other => Refused::Other(other.into()),
@@ -150,6 +152,10 @@ impl From<Refused> for TaskAnswer {
         match refused {
             Refused::Rejected => Self {
                 response: (StatusCode::FORBIDDEN, "Forbidden").into_response(),
+                is_rejected: true,
+            },
+            Refused::Limited(error) => Self {
+                response: error.into_response(),
                 is_rejected: true,
             },
             Refused::Other(error) => Self {

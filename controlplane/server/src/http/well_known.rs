@@ -9,6 +9,7 @@ use controlplane_state::{Snapshot, Table};
 use protocol_api::keyring::{ReadDiscovery, ReadJwks};
 use protocol_model::UnixNanos;
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
@@ -18,6 +19,8 @@ use crate::keyring::jwks;
 
 /// The shortest time that a relying party may keep the keys for.
 const MAX_AGE_MIN: Duration = Duration::from_secs(900);
+/// How long the first root key may take: a leader makes it in the moment after it leads.
+const FIRST_KEY_WITHIN: Duration = Duration::from_secs(5);
 /// The path of the keys below the issuer.
 const JWKS_PATH: &str = "/.well-known/jwks.json";
 
@@ -27,8 +30,12 @@ pub(super) const ROUTES: Routes = routes![
 ];
 
 /// The keys as this server knows them: a relying party is no client of the cluster, and a key is
-/// published long before it signs.
+/// published long before it signs. A new cluster is waited for: an empty set would be kept.
 async fn keys(ask: &Ask) -> Answered {
+    let mut newest = ask.api.cluster.hub().watch();
+    let keyed = newest.wait_for(|snapshot| snapshot.active_root_key().is_some());
+    // The guard of the watch goes at once.
+    drop(timeout(FIRST_KEY_WITHIN, keyed).await);
     let snapshot = ask.api.cluster.snapshot();
     let now = ask.now().max(snapshot.now());
     let max_age = max_age(&snapshot, ask.api.config.root_keys, now);
@@ -44,11 +51,12 @@ async fn keys(ask: &Ask) -> Answered {
 }
 
 /// Half of the time to the next rotation, so that a relying party has a prepublished key before it
-/// signs.
+/// signs. A set without a key is not kept.
 fn max_age(snapshot: &Snapshot, config: RootKeyConfig, now: UnixNanos) -> Duration {
-    let next = next_rotation(snapshot, config);
-    let left = next.map_or(Duration::ZERO, |next| next.saturating_since(now));
-    (left / 2).max(MAX_AGE_MIN)
+    let Some(next) = next_rotation(snapshot, config) else {
+        return Duration::ZERO;
+    };
+    (next.saturating_since(now) / 2).max(MAX_AGE_MIN)
 }
 
 /// OpenID Connect Discovery 1.0, section 3, as far as it concerns signed tokens.

@@ -88,6 +88,18 @@ impl FakeNode {
         Self::begin(address, root, facts, (Past::default(), protocol_max)).await
     }
 
+    /// As [`Self::knock`], with this protocol version and without a connection for calls.
+    pub(crate) async fn knock_detached(
+        server: &Server,
+        root: &Path,
+        past: Past,
+        protocol_max: u32,
+    ) -> Self {
+        let address = server.quic_address().expect("an address");
+        let facts = hack_testkit::nodes::node(1);
+        Self::begin(address, root, facts, (past, protocol_max)).await
+    }
+
     async fn enter(address: SocketAddr, root: &Path, facts: Node, past: Past) -> Self {
         let mut node = Self::begin(address, root, facts, (past, PROTOCOL_MAX)).await;
         node.attach().await;

@@ -25,7 +25,7 @@ fn silent(config: &mut Config) {
 }
 
 /// The KEKs below a server's data directory.
-fn keks(data_dir: &Path) -> Vec<Kek> {
+pub(crate) fn keks(data_dir: &Path) -> Vec<Kek> {
     let loaded = FileKeks::new(data_dir.join("keyring")).load();
     let loaded = loaded.expect("the directory is listed");
     assert!(loaded.unusable.is_empty(), "all can be used");
@@ -56,7 +56,7 @@ pub(crate) async fn keyed(server: &Server) -> Snapshot {
 }
 
 /// Waits until `done` is.
-async fn until(what: &str, mut done: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut done: impl AsyncFnMut() -> bool) {
     let waited = tokio::time::timeout(PATIENCE, async {
         while !done().await {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -66,7 +66,7 @@ async fn until(what: &str, mut done: impl AsyncFnMut() -> bool) {
 }
 
 /// A keyring of this state and of these KEKs.
-fn keyring(snapshot: &Snapshot, keks: Vec<Kek>) -> Keyring {
+pub(crate) fn keyring(snapshot: &Snapshot, keks: Vec<Kek>) -> Keyring {
     let keyring = Keyring::default();
     keks.into_iter().for_each(|kek| keyring.add_kek(kek));
     keyring.set_root_keys(RootKeys::of(snapshot));
@@ -161,7 +161,7 @@ async fn a_server_that_lost_its_kek_asks_the_others_for_it() {
 }
 
 /// The status and the message of `agent/health`.
-async fn health(server: &Server) -> (u16, String) {
+pub(crate) async fn health(server: &Server) -> (u16, String) {
     let head = "GET /v1/agent/health?type=server HTTP/1.1";
     let (status, _, body) = crate::world::raw(server, head, "").await;
     let body: Value = serde_json::from_str(&body).expect("JSON");

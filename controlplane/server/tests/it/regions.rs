@@ -1,5 +1,6 @@
 //! Another region's certificates are good for its own cluster, and for nothing here.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +12,13 @@ use crate::world::{PATIENCE, World};
 
 /// A certificate of `role` in `region`, of the authority that the world's server trusts.
 pub(crate) fn issued(world: &World, role: Role, region: &str) -> CertifiedPem {
+    issued_below(&world.data_dir(), role, region)
+}
+
+/// The same, of the authority below `root`.
+pub(crate) fn issued_below(root: &Path, role: Role, region: &str) -> CertifiedPem {
     let read = |name: &str| {
-        let path = world.data_dir().join("dev-tls").join(name);
+        let path = root.join("dev-tls").join(name);
         std::fs::read_to_string(path).expect("is there")
     };
     let authority = CertificateAuthority::load(CertifiedPem {

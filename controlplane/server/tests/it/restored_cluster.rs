@@ -16,7 +16,7 @@ use crate::three;
 use crate::world::World;
 
 /// What a node says of an allocation that runs in a version of the history before.
-fn runs(alloc: AllocId, version: u64) -> AllocReport {
+pub(crate) fn runs(alloc: AllocId, version: u64) -> AllocReport {
     let mut report = AllocReport::new(alloc, 7, ClientStatus::Running);
     report.desired_version = version;
     let state = TaskState {

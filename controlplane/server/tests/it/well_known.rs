@@ -1,8 +1,10 @@
 //! `/.well-known`: open to all, whatever credential they show.
 
+use controlplane_server::Server;
+use controlplane_server::config::Config;
 use serde_json::{Value, json};
 
-use crate::world::{World, refusal};
+use crate::world::{World, raw, refusal};
 
 const JWKS: &str = "/.well-known/jwks.json";
 const DISCOVERY: &str = "/.well-known/openid-configuration";
@@ -28,6 +30,20 @@ async fn a_new_server_publishes_both_halves_of_its_key() {
         let line = format!("{line}\r\n{credential}");
         assert_eq!(world.raw(&line, "").await.0, 200, "{credential}");
     }
+}
+
+/// The server is asked before it leads: the answer comes with the first key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fresh_server_answers_with_a_key_as_soon_as_it_leads() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = Config::dev(directory.path().to_owned()).expect("a configuration");
+    config.http.listen.set_port(0);
+    config.quic_listen.set_port(0);
+    let server = Server::start(config).await.expect("a server");
+    let (status, _, body) = raw(&server, &format!("GET {JWKS} HTTP/1.1"), "").await;
+    assert_eq!(status, 200, "{body}");
+    let set: Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!(set["keys"].as_array().map(Vec::len), Some(2), "{body}");
 }
 
 #[tokio::test]

@@ -138,8 +138,8 @@ pub enum AccessRefusal {
     /// Another key-encryption key wraps the key since.
     #[error("another key-encryption key wraps root key {0} by now")]
     RootKeyRewrapped(uuid::Uuid),
-    /// A value was sealed with a root key that is gone.
-    #[error("root key {0}, which sealed the value, does not exist any more: try again")]
+    /// A value was sealed with a root key that is gone, or seals no more.
+    #[error("root key {0}, which sealed the value, seals no values any more: try again")]
     SealingKeyGone(u32),
     /// A sealed value is too long.
     #[error(

@@ -15,8 +15,8 @@ use crate::command::{
     AcquiredItems, VARIABLE_LOCKS_EXPIRE_MAX, VariableApply, VariableChange, VariableLocksExpire,
 };
 use crate::variable::{
-    LOCK_TTL_MAX, VARIABLE_LOCKS_MAX, VARIABLE_SEALED_BYTES_MAX, VARIABLES_MAX, Variable,
-    VariableKey, VariableLock, check_variable_path,
+    LOCK_TTL_MAX, VARIABLE_LOCKS_MAX, VARIABLES_MAX, Variable, VariableKey, VariableLock,
+    check_variable_path,
 };
 
 impl From<VariableRefusal> for Refusal {
@@ -110,7 +110,7 @@ impl Draft {
             return Err(Refusal::UnknownNamespace(key.namespace));
         };
         let max = namespace.variables_bytes_limit();
-        self.take_seal(&sealed, VARIABLE_SEALED_BYTES_MAX)?;
+        self.take_variable_seal(&sealed)?;
         let variable = Variable {
             key,
             sealed,

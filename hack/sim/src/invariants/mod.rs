@@ -13,6 +13,7 @@ mod leases_end;
 mod locks_hold;
 mod log_goes_on;
 mod map_after_sync;
+mod needed_keys_stay;
 mod never_again;
 mod never_too_many;
 mod no_false_expiry;
@@ -227,6 +228,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<drains_end::DrainsEnd>::default(),
         Box::<victims_needed::VictimsNeeded>::default(),
         Box::<victims_end_first::VictimsEndFirst>::default(),
+        Box::new(needed_keys_stay::NeededKeysStay),
         Box::new(acknowledged_jobs::AcknowledgedJobs),
         Box::new(acknowledged_updates::AcknowledgedUpdates),
         Box::<no_hasty_expiry::NoHastyExpiry>::default(),

@@ -274,7 +274,7 @@ impl Family {
                     .collect()
             }
             Scenario::Canary => Self::CHURN.to_vec(),
-            Scenario::Drain | Scenario::Dispatch | Scenario::Preempt => {
+            Scenario::Drain | Scenario::Dispatch | Scenario::Preempt | Scenario::Keys => {
                 Self::CHURN_AND_CUTS.to_vec()
             }
             Scenario::Locks => Self::OF_LEADERS.to_vec(),

@@ -113,6 +113,7 @@ pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
         Scenario::Drain => vec![Kind::Movable, Kind::System, Kind::Batch],
         Scenario::Dispatch => vec![Kind::Parameterized, Kind::Service],
         Scenario::Preempt => vec![Kind::Filler, Kind::Neighbour, Kind::Urgent],
+        Scenario::Keys => vec![Kind::Window, Kind::Service, Kind::Batch],
         Scenario::Rolling => vec![Kind::Rolling, Kind::RollingWindow, Kind::Service],
         _ => {
             let mut kinds = vec![Kind::Service];

@@ -3,10 +3,13 @@
 
 pub mod fault;
 pub mod jobs;
+pub mod keys;
 pub mod op;
 pub mod storm;
 
 use std::time::Duration;
+
+use controlplane_leader::keys::RootKeyConfig;
 
 use crate::mutant::Mutant;
 use crate::rng::Rng;
@@ -21,6 +24,7 @@ const STREAM_FAULTS: u64 = 2;
 const STREAM_OPS: u64 = 3;
 const STREAM_SERVERS: u64 = 4;
 const STREAM_SESSION_STORM: u64 = 5;
+const STREAM_KEYS: u64 = 6;
 
 /// The state is recounted after every so many commands where nothing else is asked for: a recount
 /// costs as much as many commands.
@@ -125,6 +129,9 @@ pub enum Scenario {
     Dispatch,
     /// Jobs of three priorities want more than the nodes have: leaders change, nodes come and go.
     Preempt,
+    /// Root keys rotate and are removed, also by force, while variables are written: leaders
+    /// change, nodes come and go.
+    Keys,
     /// Clients contend for one lock: leaders change and are cut off, and the clients' messages are
     /// late and lost.
     Locks,
@@ -150,6 +157,8 @@ pub struct Schedule {
     pub jobs: Vec<jobs::Kind>,
     /// How long the control plane remembers what is over.
     pub remembers: Duration,
+    /// The life of root keys; `None` = the run has none.
+    pub keys: Option<RootKeyConfig>,
 }
 
 impl Schedule {
@@ -194,6 +203,8 @@ impl Schedule {
         let mut rng = Rng::new(settings.seed, STREAM_SESSION_STORM);
         let storm = (settings.scenario == Scenario::SessionStorm)
             .then(|| fault::draw_storm(size, &mut rng, &mut faults));
+        let mut rng = Rng::new(settings.seed, STREAM_KEYS);
+        let keys = (settings.scenario == Scenario::Keys).then(|| keys::config(&mut rng));
         keep(&mut faults, settings.keep_faults.as_deref(), |it| it.number);
         keep(&mut ops, settings.keep_ops.as_deref(), |it| it.number);
         Self {
@@ -205,6 +216,7 @@ impl Schedule {
             ops,
             jobs,
             remembers,
+            keys,
         }
     }
 }

@@ -3,6 +3,7 @@
 use protocol_model::DrainSpec;
 
 use super::fault::Size;
+use super::keys::{self, KeyWish};
 use super::{Scenario, jobs};
 use crate::event::{NodeIx, ServerIx};
 use crate::rng::Rng;
@@ -54,6 +55,8 @@ pub enum OpKind {
     Relabel { node: NodeIx, rack: u32 },
     /// Forget a node, whether it is there or not.
     Purge { node: NodeIx },
+    /// Something about root keys, or about what they seal.
+    Key(KeyWish),
 }
 
 /// Changes of a deployment by hand.
@@ -110,6 +113,7 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
             | Scenario::Drain
             | Scenario::Dispatch
             | Scenario::Preempt
+            | Scenario::Keys
             | Scenario::Operators
     );
     let mut drained: Option<NodeIx> = None;
@@ -123,6 +127,8 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
                 add(at + rng.below(20 * MILLI), kind, rng);
             }
             at += rng.between(100 * MILLI, 4 * SECOND);
+        } else if scenario == Scenario::Keys {
+            at += rng.between(5 * MILLI, 1_500 * MILLI);
         } else {
             at += rng.between(SECOND, 9 * SECOND);
         }
@@ -147,6 +153,7 @@ fn wish(
         Scenario::Drain if rng.chance(600) => drain(size, rng),
         Scenario::Dispatch if rng.chance(800) => dispatch(kinds, rng),
         Scenario::Preempt if rng.chance(700) => crowd(kinds, size, rng),
+        Scenario::Keys if rng.chance(900) => OpKind::Key(keys::wish(rng)),
         _ => one_of_many(kinds, size, drained, rng),
     }
 }

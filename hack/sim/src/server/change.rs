@@ -61,6 +61,8 @@ pub enum Then {
     Settled(Box<PlanInHand>),
     /// The leader's housekeeping.
     House { reign: Reign, command: Box<Command> },
+    /// A step of a root key.
+    Keys { reign: Reign },
     /// An operator's wish.
     Op(u32),
     /// A lock that a client acquires or releases.
@@ -72,7 +74,9 @@ impl Then {
     /// again. What only a leader can know is worth nothing once another one leads.
     fn led_in(&self) -> Option<u64> {
         match self {
-            Self::TakeOver { reign } | Self::House { reign, .. } => Some(reign.term),
+            Self::TakeOver { reign } | Self::House { reign, .. } | Self::Keys { reign } => {
+                Some(reign.term)
+            }
             Self::Plan(plan) | Self::Settled(plan) => Some(plan.reign().term),
             Self::Updates { led_in, .. } => *led_in,
             Self::Greet(_) | Self::Synced { .. } | Self::Facts(_) | Self::Op(_) | Self::Lock(_) => {
@@ -318,6 +322,7 @@ impl World {
             Then::House { reign, command } => {
                 self.on_house_kept(server, reign, *command, &answer);
             }
+            Then::Keys { reign } => self.on_keys_done(server, reign, &answer),
             Then::Op(op) => self.on_op_done(op, &answer),
             Then::Lock(request) => self.on_lock_changed(request, &answer),
         }

@@ -14,6 +14,7 @@ use protocol_model::{EvalId, Incarnation, NodeId};
 
 use super::change::Then;
 use super::heard::{Heard, age};
+use super::keys::KeysInHand;
 use super::locks;
 use crate::event::{Answer, NodeIx, ServerEvent, ServerIx};
 use crate::mutant::Mutant;
@@ -59,6 +60,7 @@ pub(super) struct Running {
     /// Of scheduler threads at work.
     pub(super) lanes: Lanes,
     house: bool,
+    pub(super) keys: KeysInHand,
     pub(super) scratch: Scratch,
     armed: Option<Nanos>,
     /// When its loop last did something.
@@ -142,8 +144,7 @@ impl World {
                 deployments: keep,
             },
         };
-        let now = self.leader_now(ix);
-        let tenure = self.tenure_of(ix);
+        let (now, tenure) = (self.leader_now(ix), self.tenure_of(ix));
         if snapshot.nodes().next().is_some() {
             self.on_time_given(ix, time_to_return(config.servers).saturating_sub(tenure));
         }
@@ -166,6 +167,7 @@ impl World {
             since: snapshot.index(),
             lanes: Lanes::new(SCHEDULERS),
             house: false,
+            keys: KeysInHand::default(),
             scratch: Scratch::new(),
             armed: None,
             awake: now.monotonic,
@@ -178,6 +180,7 @@ impl World {
         for (from, reading, heard) in early {
             self.lead_on_heard(ix, from, reading, &heard);
         }
+        self.begin_keys(ix, reign);
         self.turn(ix);
     }
 

@@ -12,6 +12,7 @@
 //! | `heard` | `gateway/liveness.rs` |
 //! | `entrance` | `gateway/admission.rs`, `gateway/lateness.rs` |
 //! | `leading`, `plans` | `leading/*` |
+//! | `keys` | `keyring/rotation/*` |
 //! | `change`, `reading` | `cluster/change.rs`, `cluster/mod.rs` |
 //! | `locks` | `cluster/renew.rs` |
 
@@ -20,6 +21,7 @@ pub mod entrance;
 mod greeting;
 pub mod heard;
 mod held;
+mod keys;
 pub mod leading;
 mod locks;
 pub mod plans;
@@ -310,6 +312,7 @@ impl World {
             ServerEvent::NotConfirmed { number } => self.on_report_answered(ix, number, None),
             ServerEvent::Learns { leader, term } => self.learns(ix, leader, term),
             ServerEvent::LeaderTimer { reign } => self.on_leader_timer(ix, reign),
+            ServerEvent::KeysDue { reign } => self.on_keys_due(ix, reign),
             ServerEvent::NextPiece(plan) => self.propose_piece(ix, plan),
             ServerEvent::Settle(plan) => self.settle_plan(ix, plan),
             ServerEvent::Decided(decided) => self.on_decided(ix, *decided),

@@ -106,6 +106,7 @@ impl World {
         }
         let Stamped { command, seed, now } = Arc::make_mut(&mut stamped);
         self.bend_jobs(command, *seed, *now);
+        self.bend_keys(command);
         match (command, self.mutant) {
             (Command::HeartbeatMissed { nodes }, Some(Mutant::ExpiryWithoutEpoch)) => {
                 for (node, epoch) in nodes {
@@ -287,6 +288,10 @@ impl World {
 
     /// An entry in as many parts as it is written.
     pub(super) fn split(&self, stamped: Arc<Stamped>) -> Vec<Arc<Stamped>> {
+        if let Some(command) = self.seals_hidden(&stamped.command) {
+            let (now, seed) = (stamped.now, stamped.seed);
+            return vec![Arc::new(Stamped { now, seed, command }), stamped];
+        }
         let Command::HeartbeatMissed { nodes } = &stamped.command else {
             return vec![stamped];
         };

@@ -34,6 +34,8 @@ pub(crate) struct Clients {
     pub wanted: Vec<Option<u32>>,
     /// The token of each child that a dispatch proposed, by its id.
     pub tokens: BTreeMap<String, u32>,
+    /// The root keys that an operator removed by force, or tried to.
+    pub forced: BTreeSet<u32>,
     /// Wishes by their place in the schedule; those for the end come after them.
     ops: Vec<Op>,
     /// Wishes for the end that nobody has acknowledged yet.
@@ -166,6 +168,7 @@ impl World {
             OpKind::Purge { node } => Command::NodePurge {
                 node: node_id(node),
             },
+            OpKind::Key(wish) => return self.key_wish(server, wish),
             OpKind::Relabel { .. } => return None,
         })
     }
@@ -253,6 +256,9 @@ impl World {
         }) = self.clients.ops.get(number as usize)
         {
             return self.on_dispatched(number, *token, answer);
+        }
+        if self.is_sealed_again(number, answer) {
+            return;
         }
         match answer {
             Answer::Done { outcome, .. } => {

@@ -18,6 +18,7 @@ impl World {
         self.unready_node()
             .or_else(|| self.unfinished_job())
             .or_else(|| self.unfinished_dispatch())
+            .or_else(|| self.unfinished_key())
             .or_else(|| self.unfinished_lock())
             .or_else(|| self.difference())
     }

@@ -9,6 +9,7 @@ mod dispatch;
 mod election;
 mod faults;
 mod figures;
+pub(crate) mod keys;
 pub mod locks;
 mod log;
 mod storm;
@@ -84,6 +85,8 @@ pub struct World {
     pub(crate) kinds: BTreeMap<AllocId, Kind>,
     /// What of it fails as soon as it runs.
     pub(crate) broken: BTreeSet<AllocId>,
+    /// With a planted bug: the keys that allocations were moved to once.
+    pub(crate) resigned: BTreeSet<u32>,
     pub(crate) rng: Rng,
     pub(crate) counts: Counts,
     pub figures: Figures,
@@ -137,6 +140,7 @@ impl World {
             locks: LockClients::new(settings),
             kinds: BTreeMap::new(),
             broken: BTreeSet::new(),
+            resigned: BTreeSet::new(),
             rng,
             counts: Counts::default(),
             figures: Figures::default(),

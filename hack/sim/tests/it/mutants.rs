@@ -410,6 +410,26 @@ fn an_alloc_that_starts_beside_its_victims_is_found() {
 }
 
 #[test]
+fn keys_that_are_collected_although_silent_allocations_need_them_are_found() {
+    assert_found(Mutant::SilentUnsigned, &["needed_keys_stay"]);
+}
+
+#[test]
+fn keys_that_are_collected_although_they_seal_variables_are_found() {
+    assert_found(Mutant::SealsForgotten, &["needed_keys_stay"]);
+}
+
+#[test]
+fn allocations_that_stay_with_a_removed_key_are_found() {
+    assert_found(Mutant::ResignedOnce, &["liveness"]);
+}
+
+#[test]
+fn a_rekey_that_replaces_a_newer_value_is_found() {
+    assert_found(Mutant::RekeysOverNewer, &["needed_keys_stay"]);
+}
+
+#[test]
 fn a_new_leader_that_counts_a_lock_from_its_acquisition_is_found() {
     assert_found(Mutant::LocksCountFromAcquisition, &["locks_hold"]);
 }

@@ -31,14 +31,14 @@ fn seeds_of_every_scenario_hold() {
 }
 
 #[test]
-fn seeds_of_drains_dispatches_preemptions_and_locks_hold() {
-    let scenarios = [
+fn seeds_of_drains_dispatches_preemptions_keys_and_locks_hold() {
+    for scenario in [
         Scenario::Drain,
         Scenario::Dispatch,
         Scenario::Preempt,
+        Scenario::Keys,
         Scenario::Locks,
-    ];
-    for scenario in scenarios {
+    ] {
         let first = Settings {
             scenario,
             state_check_every: 16,

@@ -41,6 +41,11 @@ impl Bucket {
         Ok(())
     }
 
+    /// Whether one could be taken.
+    pub(super) fn has_one(mut self, now: Moment) -> bool {
+        self.take(now).is_ok()
+    }
+
     /// Gives back one that was taken.
     pub(super) fn give_back(&mut self) {
         self.full_at = Moment(self.full_at.0.saturating_sub(self.cost()));

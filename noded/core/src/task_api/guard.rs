@@ -9,7 +9,7 @@ use crate::time::Moment;
 /// Credentials that a server rejects: as many a second, and at once.
 const FAILURES_RATE: u32 = 5;
 const FAILURES_BURST: u32 = 20;
-/// Tokens that are remembered as valid. A task has one or two.
+/// Tokens that are remembered as valid, and as rejected. A task has one or two.
 const KNOWN_MAX: usize = 64;
 /// How long a token counts as known after a server took it. It decides nothing but whether the
 /// token is judged while the failures are spent.
@@ -58,8 +58,8 @@ pub enum Shown {
 /// The verdict on a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It is forwarded, and [`Guard::end`] follows.
-    Forward,
+    /// It is forwarded, and [`Guard::judged`] and [`Guard::end`] follow.
+    Forward(Charge),
     /// 401.
     Unauthorized,
     /// 403.
@@ -71,6 +71,15 @@ pub enum Verdict {
         /// The time.
         retry_after: Duration,
     },
+}
+
+/// Whether a failure was taken in advance for a request that is forwarded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Charge {
+    /// Its credential is known.
+    Nothing,
+    /// Its credential may be one that the servers reject.
+    Failure,
 }
 
 /// A limit of a socket.
@@ -115,6 +124,8 @@ pub struct Guard {
     requests: Bucket,
     failures: Bucket,
     known: BTreeMap<TokenDigest, Moment>,
+    /// Tokens that the node verified and a server rejected.
+    rejected: BTreeMap<TokenDigest, Moment>,
 }
 
 impl Guard {
@@ -127,6 +138,7 @@ impl Guard {
             requests: Bucket::new(limits.rate, limits.burst),
             failures: Bucket::new(FAILURES_RATE, FAILURES_BURST),
             known: BTreeMap::new(),
+            rejected: BTreeMap::new(),
         }
     }
 
@@ -145,6 +157,12 @@ impl Guard {
         self.connections = self.connections.saturating_sub(1);
     }
 
+    /// Whether a token that the node has not verified yet is worth it: not while the failures are
+    /// spent, unless a server took it a moment ago. A [`Shown::Token`] gets 429 then.
+    pub fn may_verify(&self, token: &TokenDigest, now: Moment) -> bool {
+        self.is_known(token, now) || self.failures.has_one(now)
+    }
+
     /// Judges a request. Credentials that nobody knows are paid for in advance, so that requests
     /// side by side cannot have more failures than the budget.
     pub fn begin(&mut self, shown: &Shown, now: Moment) -> Verdict {
@@ -155,49 +173,52 @@ impl Guard {
         if self.under_way >= self.limits.requests {
             return too_many(Limit::UnderWay)(Duration::from_secs(1));
         }
-        match shown {
+        let charge = match shown {
             Shown::Nothing => return Verdict::Unauthorized,
             Shown::Invalid => {
                 let taken = self.failures.take(now);
                 return taken.map_or_else(too_many(Limit::Failures), |()| Verdict::Forbidden);
             }
-            Shown::Token(token) if !self.is_known(token, now) => {
-                if let Err(wait) = self.failures.take(now) {
-                    return too_many(Limit::Failures)(wait);
-                }
-            }
-            Shown::Token(_) | Shown::Verified(_) => {}
+            Shown::Token(token) if !self.is_known(token, now) => Charge::Failure,
+            Shown::Verified(token) if self.is_doubtful(token, now) => Charge::Failure,
+            Shown::Token(_) | Shown::Verified(_) => Charge::Nothing,
+        };
+        if charge == Charge::Failure
+            && let Err(wait) = self.failures.take(now)
+        {
+            return too_many(Limit::Failures)(wait);
         }
         self.under_way += 1;
-        Verdict::Forward
+        Verdict::Forward(charge)
     }
 
-    /// A server has judged the credential of a request that was forwarded: once each, before
-    /// [`Self::end`].
-    pub fn judged(&mut self, shown: &Shown, judged: Judged, now: Moment) {
+    /// A server has judged the credential of a request that was forwarded with this charge: once
+    /// each, before [`Self::end`].
+    pub fn judged(&mut self, shown: &Shown, charge: Charge, judged: Judged, now: Moment) {
         let (Shown::Token(token) | Shown::Verified(token)) = shown else {
             return;
         };
-        let was_known = matches!(shown, Shown::Verified(_)) || self.is_known(token, now);
         match judged {
             Judged::Valid => {
-                self.remember(*token, now);
-                if !was_known {
-                    self.failures.give_back();
-                }
+                remember(&mut self.known, *token, now);
+                self.rejected.remove(token);
             }
             Judged::Rejected => {
                 self.known.remove(token);
-                if was_known {
-                    // Not paid for yet. A budget that is spent already has no more to give.
-                    let _ = self.failures.take(now);
+                if matches!(shown, Shown::Verified(_)) {
+                    remember(&mut self.rejected, *token, now);
                 }
             }
-            Judged::Unknown => {
-                if !was_known {
-                    self.failures.give_back();
-                }
+            Judged::Unknown => {}
+        }
+        match (judged, charge) {
+            (Judged::Valid | Judged::Unknown, Charge::Failure) => self.failures.give_back(),
+            (Judged::Rejected, Charge::Nothing) => {
+                // A budget that is spent already has no more to give.
+                let _ = self.failures.take(now);
             }
+            (Judged::Valid | Judged::Unknown, Charge::Nothing)
+            | (Judged::Rejected, Charge::Failure) => {}
         }
     }
 
@@ -207,17 +228,29 @@ impl Guard {
     }
 
     fn is_known(&self, token: &TokenDigest, now: Moment) -> bool {
-        let since = self.known.get(token);
-        since.is_some_and(|since| now.since(*since) < KNOWN_FOR)
+        is_recent(self.known.get(token), now)
     }
 
-    fn remember(&mut self, token: TokenDigest, now: Moment) {
-        if self.known.len() >= KNOWN_MAX && !self.known.contains_key(&token) {
-            let oldest = self.known.iter().min_by_key(|(_, since)| **since);
-            if let Some(oldest) = oldest.map(|(token, _)| *token) {
-                self.known.remove(&oldest);
-            }
-        }
-        self.known.insert(token, now);
+    /// Whether servers may reject a token that the node verified: they did, or they rejected so
+    /// many that not all are remembered.
+    fn is_doubtful(&self, token: &TokenDigest, now: Moment) -> bool {
+        let recent = self.rejected.values();
+        let recent = recent.filter(|since| is_recent(Some(since), now)).count();
+        let was_rejected = is_recent(self.rejected.get(token), now);
+        was_rejected || (recent >= KNOWN_MAX && !self.is_known(token, now))
     }
+}
+
+fn is_recent(since: Option<&Moment>, now: Moment) -> bool {
+    since.is_some_and(|since| now.since(*since) < KNOWN_FOR)
+}
+
+fn remember(tokens: &mut BTreeMap<TokenDigest, Moment>, token: TokenDigest, now: Moment) {
+    if tokens.len() >= KNOWN_MAX && !tokens.contains_key(&token) {
+        let oldest = tokens.iter().min_by_key(|(_, since)| **since);
+        if let Some(oldest) = oldest.map(|(token, _)| *token) {
+            tokens.remove(&oldest);
+        }
+    }
+    tokens.insert(token, now);
 }

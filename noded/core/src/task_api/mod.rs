@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  connection --Guard::open--> bytes --head::check--> request --Guard::begin--> Verdict
-//!     | 65th: closed             | bad: 400                        | 401, 403, 429, Forward
+//!     | 65th: closed             | bad: 400    ^                   | 401, 403, 429, Forward
+//!                                              `-- Shown: a workload token by token::SignedToken
 //! ```
 //!
 //! Each task's socket has a [`Guard`] of its own. A flood of one task takes neither the requests
@@ -12,8 +13,12 @@ mod bucket;
 mod guard;
 pub mod head;
 pub mod peer;
+mod token;
 
-pub use guard::{Guard, Judged, Limit, Shown, SocketLimits, TokenDigest, Verdict};
+pub use guard::{Charge, Guard, Judged, Limit, Shown, SocketLimits, TokenDigest, Verdict};
+pub use token::{
+    ENDED_MAX, EXPIRED_GRACE, EndedAllocs, SIGNED_MAX, SignedToken, SignedTokens, TokenRefusal,
+};
 
 #[cfg(test)]
 mod tests;

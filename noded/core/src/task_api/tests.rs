@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::guard::{Judged, Limit};
+use super::guard::{Charge, Judged, Limit};
 use super::head::{self, BadHead, Framing, HEAD_BYTES_MAX};
 use super::{Guard, Shown, SocketLimits, Verdict};
 use crate::time::Moment;
 
 const KNOWN: Shown = Shown::Token([1; 32]);
 const UNKNOWN: Shown = Shown::Token([2; 32]);
+const VERIFIED: Shown = Shown::Verified([3; 32]);
 
 fn at(milliseconds: u64) -> Moment {
     Moment(Duration::from_millis(milliseconds))
@@ -25,8 +26,11 @@ fn too_many(limit: Limit, milliseconds: u64) -> Verdict {
 
 /// Lets a request pass, and tells what a server made of its credential.
 fn passes(guard: &mut Guard, shown: Shown, judged: Judged, now: Moment) {
-    assert_eq!(guard.begin(&shown, now), Verdict::Forward);
-    guard.judged(&shown, judged, now);
+    let verdict = guard.begin(&shown, now);
+    let Verdict::Forward(charge) = verdict else {
+        panic!("{shown:?} gets {verdict:?}");
+    };
+    guard.judged(&shown, charge, judged, now);
     guard.end();
 }
 
@@ -174,7 +178,8 @@ fn requests_without_a_valid_credential_get_401_and_403() {
     let mut guard = Guard::new(SocketLimits::default());
     assert_eq!(guard.begin(&Shown::Nothing, at(0)), Verdict::Unauthorized);
     assert_eq!(guard.begin(&Shown::Invalid, at(0)), Verdict::Forbidden);
-    assert_eq!(guard.begin(&UNKNOWN, at(0)), Verdict::Forward);
+    let paid = Verdict::Forward(Charge::Failure);
+    assert_eq!(guard.begin(&UNKNOWN, at(0)), paid);
 }
 
 #[test]
@@ -189,7 +194,7 @@ fn failures_are_limited_and_known_tokens_pass_all_the_same() {
     assert_eq!(guard.begin(&Shown::Invalid, at(0)), limited);
     assert_eq!(guard.begin(&Shown::Nothing, at(0)), Verdict::Unauthorized);
     passes(&mut guard, KNOWN, Judged::Valid, at(0));
-    passes(&mut guard, Shown::Verified([3; 32]), Judged::Valid, at(0));
+    passes(&mut guard, VERIFIED, Judged::Valid, at(0));
     // One comes back in 200 ms.
     passes(&mut guard, UNKNOWN, Judged::Rejected, at(200));
     assert_eq!(guard.begin(&UNKNOWN, at(200)), limited);
@@ -214,7 +219,8 @@ fn unknown_credentials_at_a_time_fail_within_their_budget() {
         ..SocketLimits::default()
     };
     let mut guard = Guard::new(limits);
-    let forwarded = (0..100).filter(|_| guard.begin(&UNKNOWN, at(0)) == Verdict::Forward);
+    let paid = Verdict::Forward(Charge::Failure);
+    let forwarded = (0..100).filter(|_| guard.begin(&UNKNOWN, at(0)) == paid);
     assert_eq!(forwarded.count(), 20);
 }
 
@@ -228,6 +234,106 @@ fn a_known_token_that_is_rejected_later_is_unknown_again() {
     assert_eq!(guard.begin(&KNOWN, at(0)), too_many(Limit::Failures, 200));
 }
 
+/// A socket's history, the credential shown then, and the answer to it.
+#[test]
+fn verdicts_follow_the_table_of_histories_and_credentials() {
+    type History = &'static [(Shown, Judged, u8)];
+    let spent = too_many(Limit::Failures, 200);
+    let (free, paid) = (
+        Verdict::Forward(Charge::Nothing),
+        Verdict::Forward(Charge::Failure),
+    );
+    let flood: History = &[(UNKNOWN, Judged::Rejected, 20)];
+    let known: History = &[(KNOWN, Judged::Valid, 1), (UNKNOWN, Judged::Rejected, 20)];
+    let dead: History = &[(VERIFIED, Judged::Rejected, 1)];
+    let dead_often: History = &[(VERIFIED, Judged::Rejected, 20)];
+    let lost: History = &[(UNKNOWN, Judged::Unknown, 100)];
+    let again: History = &[
+        (VERIFIED, Judged::Rejected, 1),
+        (VERIFIED, Judged::Valid, 1),
+    ];
+    for (history, shown, expected) in [
+        (&[] as History, Shown::Nothing, Verdict::Unauthorized),
+        (&[], Shown::Invalid, Verdict::Forbidden),
+        (&[], UNKNOWN, paid),
+        (&[], VERIFIED, free),
+        (flood, Shown::Nothing, Verdict::Unauthorized),
+        (flood, Shown::Invalid, spent),
+        (flood, UNKNOWN, spent),
+        (flood, KNOWN, spent),
+        (flood, VERIFIED, free),
+        (known, KNOWN, free),
+        (known, UNKNOWN, spent),
+        // A token that the node verified, of an allocation elsewhere that has ended.
+        (dead, VERIFIED, paid),
+        (dead_often, VERIFIED, spent),
+        (dead_often, Shown::Verified([4; 32]), free),
+        (again, VERIFIED, free),
+        (lost, UNKNOWN, paid),
+    ] {
+        let mut guard = Guard::new(SocketLimits::default());
+        for &(shown, judged, times) in history {
+            (0..times).for_each(|_| passes(&mut guard, shown, judged, at(0)));
+        }
+        let verdict = guard.begin(&shown, at(0));
+        assert_eq!(verdict, expected, "{history:?}, then {shown:?}");
+    }
+}
+
+#[test]
+fn tokens_are_not_verified_while_the_failures_are_spent() {
+    let mut guard = Guard::new(SocketLimits::default());
+    passes(&mut guard, KNOWN, Judged::Valid, at(0));
+    assert!(guard.may_verify(&[2; 32], at(0)));
+    for _ in 0..20 {
+        passes(&mut guard, UNKNOWN, Judged::Rejected, at(0));
+    }
+    assert!(!guard.may_verify(&[2; 32], at(0)));
+    assert!(guard.may_verify(&[1; 32], at(0)));
+    assert!(guard.may_verify(&[2; 32], at(200)));
+}
+
+#[test]
+fn many_dead_tokens_of_the_cluster_cost_no_more_than_the_budget() {
+    let mut guard = Guard::new(SocketLimits {
+        rate: 1_000,
+        burst: 1_000,
+        ..SocketLimits::default()
+    });
+    let mut forwarded = 0;
+    for number in 0..400_u16 {
+        let mut token = [0; 32];
+        token[..2].copy_from_slice(&number.to_le_bytes());
+        let shown = Shown::Verified(token);
+        if let Verdict::Forward(charge) = guard.begin(&shown, at(0)) {
+            guard.judged(&shown, charge, Judged::Rejected, at(0));
+            guard.end();
+            forwarded += 1;
+        }
+    }
+    // Those that are remembered as rejected; all others are doubtful from then on.
+    assert_eq!(forwarded, 64);
+    // A task's own token that a server took is not.
+    assert_eq!(guard.begin(&UNKNOWN, at(0)), too_many(Limit::Failures, 200));
+}
+
+#[test]
+fn requests_side_by_side_with_one_good_token_leave_the_budget_whole() {
+    let mut guard = Guard::new(SocketLimits::default());
+    let paid = Verdict::Forward(Charge::Failure);
+    for _ in 0..20 {
+        assert_eq!(guard.begin(&UNKNOWN, at(0)), paid);
+    }
+    for _ in 0..20 {
+        guard.judged(&UNKNOWN, Charge::Failure, Judged::Valid, at(0));
+        guard.end();
+    }
+    for number in 10..30 {
+        let verdict = guard.begin(&Shown::Token([number; 32]), at(0));
+        assert_eq!(verdict, paid);
+    }
+}
+
 #[test]
 fn requests_are_limited_in_number_and_in_rate() {
     let limits = SocketLimits {
@@ -237,16 +343,17 @@ fn requests_are_limited_in_number_and_in_rate() {
         ..SocketLimits::default()
     };
     let mut guard = Guard::new(limits);
-    assert_eq!(guard.begin(&KNOWN, at(0)), Verdict::Forward);
-    assert_eq!(guard.begin(&KNOWN, at(0)), Verdict::Forward);
-    assert_eq!(guard.begin(&KNOWN, at(0)), too_many(Limit::UnderWay, 1000));
+    let (known, free) = (VERIFIED, Verdict::Forward(Charge::Nothing));
+    assert_eq!(guard.begin(&known, at(0)), free);
+    assert_eq!(guard.begin(&known, at(0)), free);
+    assert_eq!(guard.begin(&known, at(0)), too_many(Limit::UnderWay, 1000));
     guard.end();
-    assert_eq!(guard.begin(&KNOWN, at(0)), Verdict::Forward);
+    assert_eq!(guard.begin(&known, at(0)), free);
     // Refused requests count in the rate, too.
-    assert_eq!(guard.begin(&KNOWN, at(0)), too_many(Limit::Rate, 100));
+    assert_eq!(guard.begin(&known, at(0)), too_many(Limit::Rate, 100));
     guard.end();
-    assert_eq!(guard.begin(&KNOWN, at(99)), too_many(Limit::Rate, 1));
-    assert_eq!(guard.begin(&KNOWN, at(100)), Verdict::Forward);
+    assert_eq!(guard.begin(&known, at(99)), too_many(Limit::Rate, 1));
+    assert_eq!(guard.begin(&known, at(100)), free);
 }
 
 #[test]

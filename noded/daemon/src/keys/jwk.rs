@@ -143,7 +143,7 @@ mod tests {
             ),
             (
                 json!({"keys": vec![json!({"kty": "EC"}); KEYS_MAX + 1]}),
-                "it has 257 keys, more than 256",
+                "it has 513 keys, more than 512",
             ),
         ] {
             let found = keys_of(&jwks).unwrap_err();

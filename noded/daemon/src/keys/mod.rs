@@ -16,14 +16,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use protocol_access::jwt::VerifyingKey;
 use tokio::sync::watch;
 
 pub use file::KeysFileError;
 pub use follow::follow;
 pub use jwk::{KeyMaterial, PublicKey};
 
-/// Keys that a node keeps; the cluster has at most 256.
-pub const KEYS_MAX: usize = 256;
+/// Public keys that a node keeps: the cluster has at most 256 root keys, of two public halves each.
+pub const KEYS_MAX: usize = 512;
 
 /// The public keys of one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,6 +41,15 @@ pub struct PublicKeys {
 }
 
 impl PublicKeys {
+    /// The key of this name, to verify with.
+    pub fn verifying(&self, kid: &str) -> Option<VerifyingKey> {
+        let PublicKey { kid, material } = self.keys.get(kid)?;
+        match material {
+            KeyMaterial::Ed25519 { x } => VerifyingKey::named_ed25519(kid.clone(), x),
+            KeyMaterial::Rsa { n, e } => VerifyingKey::named_rsa_numbers(kid.clone(), n, e),
+        }
+    }
+
     /// The keys of a JWKS document.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use noded_core::SessionEpoch;
 use noded_core::key::Attempt;
+use parking_lot::Mutex;
 use protocol_error_chain::chain;
 use protocol_model::NodeId;
 use protocol_transport::StreamKind;
@@ -24,6 +25,7 @@ use protocol_wire::v1::query_reply::Reply;
 use protocol_wire::v1::query_request::Query;
 use protocol_wire::{QUERIES_MIN, v1};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 pub use error::AskError;
 
@@ -60,6 +62,8 @@ impl LiveSession {
 pub struct Queries {
     node: NodeId,
     session: watch::Sender<Option<LiveSession>>,
+    /// When the newest session ended that has ended.
+    ended: Mutex<Option<Instant>>,
     /// The index of the node's watch: the server answers once it has applied it.
     index: AtomicU64,
 }
@@ -70,6 +74,7 @@ impl Queries {
         Self {
             node,
             session: watch::Sender::new(None),
+            ended: Mutex::new(None),
             index: AtomicU64::new(0),
         }
     }
@@ -87,6 +92,11 @@ impl Queries {
     /// The live session, and each change of it.
     pub fn sessions(&self) -> watch::Receiver<Option<LiveSession>> {
         self.session.subscribe()
+    }
+
+    /// When a session ended last; `None` before one has.
+    pub(crate) fn session_ended_at(&self) -> Option<Instant> {
+        *self.ended.lock()
     }
 
     /// The node's watch is at this index; after a restore of the cluster it may be a lower one.
@@ -167,6 +177,7 @@ impl Drop for SessionGuard {
                 .as_ref()
                 .is_some_and(|session| session.attempt == self.attempt);
             if is_own {
+                *self.queries.ended.lock() = Some(Instant::now());
                 *session = None;
             }
             is_own

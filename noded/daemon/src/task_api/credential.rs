@@ -1,17 +1,30 @@
-//! The credential of a request, as far as the node can judge it alone.
+//! The credential of a request, read as servers read it.
 
 use hyper::HeaderMap;
-use noded_core::task_api::Shown;
+use noded_core::task_api::TokenDigest;
 use sha2::{Digest as _, Sha256};
 
 /// The longest credential in bytes, as servers have it.
 const CREDENTIAL_BYTES_MAX: usize = 8 * 1024;
 
+/// The credential of a request, not judged yet. It has no `Debug`, which would show the token.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Credential<'a> {
+    /// There is none.
+    Absent,
+    /// Text that no credential of any release looks like.
+    Malformed,
+    /// The secret of an ACL token.
+    Secret(TokenDigest),
+    /// A workload token: three parts with dots between.
+    Workload(TokenDigest, &'a str),
+}
+
 /// The credential that a request shows: `X-Nomad-Token`, else `Authorization: Bearer`.
 ///
 /// # Errors
 /// The text of a 400, where one header occurs twice with different values.
-pub(super) fn of(headers: &HeaderMap) -> Result<Shown, &'static str> {
+pub(super) fn of(headers: &HeaderMap) -> Result<Credential<'_>, &'static str> {
     let token = value(headers, "x-nomad-token")
         .ok_or("the request has the header x-nomad-token twice, with different values")?;
     if !token.is_empty() {
@@ -21,12 +34,12 @@ pub(super) fn of(headers: &HeaderMap) -> Result<Shown, &'static str> {
         .ok_or("the request has the header authorization twice, with different values")?;
     let bytes = authorization.trim_ascii();
     let Some(space) = bytes.iter().position(|byte| *byte == b' ') else {
-        return Ok(Shown::Nothing);
+        return Ok(Credential::Absent);
     };
     let (scheme, rest) = bytes.split_at(space);
     match scheme.eq_ignore_ascii_case(b"bearer") {
         true => Ok(parse(rest)),
-        false => Ok(Shown::Nothing),
+        false => Ok(Credential::Absent),
     }
 }
 
@@ -37,20 +50,23 @@ fn value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
     values.all(|other| other == first).then_some(first)
 }
 
-/// A secret is a UUID, and a workload token three parts with dots between. Other texts are no
-/// credential of any release.
-fn parse(text: &[u8]) -> Shown {
+fn parse(text: &[u8]) -> Credential<'_> {
     let text = text.trim_ascii();
     if text.is_empty() {
-        return Shown::Nothing;
+        return Credential::Absent;
     }
-    let is_secret =
-        text.len() == uuid::fmt::Hyphenated::LENGTH && uuid::Uuid::try_parse_ascii(text).is_ok();
-    let is_token = text.iter().filter(|byte| **byte == b'.').count() == 2;
-    if text.len() > CREDENTIAL_BYTES_MAX || !(is_secret || is_token) {
-        return Shown::Invalid;
+    if text.len() > CREDENTIAL_BYTES_MAX {
+        return Credential::Malformed;
     }
-    Shown::Token(Sha256::digest(text).into())
+    let dots = text.iter().filter(|byte| **byte == b'.').count();
+    if let Some(token) = str::from_utf8(text).ok().filter(|_| dots == 2) {
+        return Credential::Workload(Sha256::digest(text).into(), token);
+    }
+    let is_hyphenated = text.len() == uuid::fmt::Hyphenated::LENGTH;
+    match is_hyphenated && uuid::Uuid::try_parse_ascii(text).is_ok() {
+        true => Credential::Secret(Sha256::digest(text).into()),
+        false => Credential::Malformed,
+    }
 }
 
 #[cfg(test)]
@@ -59,46 +75,46 @@ mod tests {
 
     const SECRET: &str = "11111111-2222-3333-4444-555555555555";
 
-    fn of_headers(headers: &[(&'static str, &str)]) -> Result<Shown, &'static str> {
+    /// Headers, and the credential that they show.
+    fn check(headers: &[(&'static str, &str)], expected: Option<Credential<'_>>) {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, value.parse().expect("a value"));
         }
-        of(&map)
+        assert!(of(&map).ok() == expected, "{headers:?}");
     }
 
     #[test]
     fn credentials_are_read_as_servers_read_them() {
-        let secret = Shown::Token(Sha256::digest(SECRET).into());
+        let absent = Some(Credential::Absent);
+        let malformed = Some(Credential::Malformed);
+        let secret = Some(Credential::Secret(Sha256::digest(SECRET).into()));
+        let token = Some(Credential::Workload(
+            Sha256::digest("a.b.c").into(),
+            "a.b.c",
+        ));
         let bearer = format!("bEARER  {SECRET} ");
-        let token = Shown::Token(Sha256::digest("a.b.c").into());
-        for (headers, expected) in [
-            (vec![], Shown::Nothing),
-            (vec![("x-nomad-token", "")], Shown::Nothing),
-            (vec![("authorization", "Basic abc")], Shown::Nothing),
-            (vec![("authorization", "Bearer")], Shown::Nothing),
-            (vec![("x-nomad-token", SECRET)], secret),
-            (vec![("authorization", bearer.as_str())], secret),
-            (
-                vec![("x-nomad-token", SECRET), ("authorization", "Bearer x")],
-                secret,
-            ),
-            (
-                vec![("x-nomad-token", SECRET), ("x-nomad-token", SECRET)],
-                secret,
-            ),
-            (vec![("authorization", "Bearer a.b.c")], token),
-            (vec![("authorization", "Bearer made-up")], Shown::Invalid),
-            (vec![("x-nomad-token", "a.b.c.d")], Shown::Invalid),
-        ] {
-            assert_eq!(of_headers(&headers), Ok(expected), "{headers:?}");
-        }
-        of_headers(&[("x-nomad-token", SECRET), ("x-nomad-token", "b")]).expect_err("two");
+        check(&[], absent);
+        check(&[("x-nomad-token", "")], absent);
+        check(&[("authorization", "Basic abc")], absent);
+        check(&[("authorization", "Bearer")], absent);
+        check(&[("x-nomad-token", SECRET)], secret);
+        check(&[("authorization", bearer.as_str())], secret);
+        let both = [("x-nomad-token", SECRET), ("authorization", "Bearer x")];
+        check(&both, secret);
+        check(
+            &[("x-nomad-token", SECRET), ("x-nomad-token", SECRET)],
+            secret,
+        );
+        check(&[("authorization", "Bearer a.b.c")], token);
+        check(&[("authorization", "Bearer made-up")], malformed);
+        check(&[("x-nomad-token", "a.b.c.d")], malformed);
+        check(&[("x-nomad-token", SECRET), ("x-nomad-token", "b")], None);
     }
 
     #[test]
     fn a_credential_longer_than_any_is_invalid() {
         let long = format!("{}.b.c", "a".repeat(CREDENTIAL_BYTES_MAX));
-        assert_eq!(parse(long.as_bytes()), Shown::Invalid);
+        assert!(parse(long.as_bytes()) == Credential::Malformed);
     }
 }

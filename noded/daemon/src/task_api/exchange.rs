@@ -15,7 +15,8 @@ use super::listen::Connection;
 use super::stream::{ApiStream, BODY_PART_BYTES_MAX, Sending, SessionKey};
 use crate::queries::LiveSession;
 
-/// How long a request that was lost is asked again.
+/// How long a request that was lost is asked again, and how long after the end of a session a
+/// request waits for the next one.
 const MOVE_MAX: Duration = Duration::from_secs(10);
 /// Between two attempts in one session.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -88,12 +89,16 @@ pub(super) async fn begin(
     let mut first_failed: Option<Instant> = None;
     loop {
         let Some(session) = sessions.newest() else {
-            // Not lost, but without a server from the beginning: the client decides.
-            let failed_at = first_failed.ok_or(Lost::NoSession)?;
-            let changed = timeout_at(failed_at + MOVE_MAX, sessions.changed());
+            // A node whose session ended a moment ago looks for another server.
+            let since = first_failed.or_else(|| forwarder.lost_at());
+            let since = since.ok_or(Lost::NoSession)?;
+            let changed = timeout_at(since + MOVE_MAX, sessions.changed());
             changed.await.map_err(|_| Lost::NoSession)?;
             continue;
         };
+        if !session.serves_queries() {
+            return Err(Lost::NoSession);
+        }
         let tried = attempt(forwarder, connection, &session, &asked, &mut body).await;
         let (reason, may_repeat) = match tried {
             Ok(begun) => return Ok(begun),

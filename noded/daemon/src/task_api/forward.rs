@@ -9,7 +9,7 @@ use protocol_transport::StreamKind;
 use protocol_transport::door::{Wish, WishKind};
 use protocol_wire::v1;
 use tokio::sync::{Mutex, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::stream::{ApiStream, Receiving, Sending, SessionKey};
 use crate::queries::LiveSession;
@@ -47,6 +47,11 @@ impl Forwarder {
     /// The session whose server serves requests of tasks, and notice of its changes.
     pub(super) fn sessions(&self) -> Sessions {
         Sessions(self.live.clone())
+    }
+
+    /// When a session ended last; `None` before one has.
+    pub(super) fn lost_at(&self) -> Option<Instant> {
+        self.context.upgrade()?.queries.session_ended_at()
     }
 
     /// Opens a stream in a session.
@@ -123,10 +128,9 @@ pub(super) fn key_of(session: &LiveSession) -> SessionKey {
 pub(super) struct Sessions(watch::Receiver<Option<LiveSession>>);
 
 impl Sessions {
-    /// The session, if its server serves requests of tasks.
+    /// The session, whether or not its server serves requests of tasks.
     pub(super) fn newest(&self) -> Option<LiveSession> {
-        let live = self.0.borrow().clone();
-        live.filter(LiveSession::serves_queries)
+        self.0.borrow().clone()
     }
 
     /// Waits until another session than this one is live. Cancel-safe.

@@ -3,10 +3,12 @@
 //!
 //! ```text
 //!  task --connect--> listen: places, peer --> strict: heads --> hyper (HTTP/1.1)
-//!                                                                  | request: verdict
+//!                                      verify: workload tokens -->  | request: verdict
 //!                                                                  v
 //!  server <== QUIC, one stream per connection of a task ======= forward
 //! ```
+//!
+//! keeper holds a copy of each listening socket ([`held`]): while noded restarts, a connect waits.
 //!
 //! One thread `task-api` serves all sockets: a flood of requests takes a processor from neither the
 //! node's loop nor its sessions. The decisions are [`noded_core::task_api`]'s.
@@ -14,6 +16,7 @@
 mod credential;
 mod exchange;
 mod forward;
+mod held;
 mod listen;
 mod peer;
 mod request;
@@ -21,10 +24,12 @@ mod socket;
 mod stream;
 mod strict;
 mod upgraded;
+mod verify;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
 use std::sync::{Arc, OnceLock, Weak};
 
 use noded_core::RunKey;
@@ -38,8 +43,10 @@ use tokio::task::AbortHandle;
 use self::forward::Forwarder;
 use self::peer::PeerRule;
 use self::socket::SocketFile;
+use self::verify::TokenJudge;
 use crate::config::TaskApiSettings;
 use crate::input::Input;
+use crate::keys::KeyStore;
 use crate::session::SessionContext;
 
 pub(crate) use self::socket::SocketError;
@@ -56,6 +63,8 @@ pub struct TaskApi {
     inputs: mpsc::Sender<Input>,
     shared: Arc<Shared>,
     sockets: Mutex<BTreeMap<SocketOwner, Listening>>,
+    /// The sockets that keeper held for this noded, until their tasks are taken up.
+    inherited: Mutex<BTreeMap<SocketOwner, OwnedFd>>,
     threads: Handle,
     /// Ends the thread when it is dropped.
     _stop: oneshot::Sender<()>,
@@ -68,22 +77,43 @@ pub(crate) struct SocketOwner {
     pub(crate) task: String,
 }
 
+impl SocketOwner {
+    pub(crate) fn of(run: &RunKey) -> Self {
+        Self {
+            alloc: run.alloc,
+            task: run.task.clone(),
+        }
+    }
+}
+
+/// The socket of a task that now listens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Listens {
+    /// keeper holds it, or is about to.
+    AsBefore,
+    /// keeper holds none, or another one.
+    Anew,
+}
+
 /// The parts that all sockets share.
 #[derive(Debug)]
 struct Shared {
     under_way: Arc<Semaphore>,
+    tokens: TokenJudge,
     forwarder: OnceLock<Forwarder>,
 }
 
 #[derive(Debug)]
 struct Listening {
+    socket: Arc<UnixListener>,
     file: SocketFile,
     accepting: AbortHandle,
     run: Arc<Mutex<RunKey>>,
 }
 
 impl TaskApi {
-    /// Starts the thread. Requests get 503 until there is a session.
+    /// Starts the thread. Requests get 503 until there is a session. Workload tokens are verified
+    /// with `keys`.
     ///
     /// # Errors
     /// Where no thread can be made.
@@ -91,6 +121,7 @@ impl TaskApi {
         settings: TaskApiSettings,
         tasks: String,
         inputs: mpsc::Sender<Input>,
+        keys: Arc<KeyStore>,
     ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -109,9 +140,11 @@ impl TaskApi {
             inputs,
             shared: Arc::new(Shared {
                 under_way: Arc::new(Semaphore::new(UNDER_WAY_MAX)),
+                tokens: TokenJudge::new(keys),
                 forwarder: OnceLock::new(),
             }),
             sockets: Mutex::default(),
+            inherited: Mutex::default(),
             threads,
             _stop: stop,
         })
@@ -130,23 +163,40 @@ impl TaskApi {
     }
 
     /// Listens for the task of `run` in its secrets directory. A socket that listens there already
-    /// stays. Blocks for a moment.
+    /// stays, also one that an earlier noded has bound. Blocks for a moment.
     ///
     /// # Errors
     /// Where no socket can be bound there.
-    pub(crate) fn listen(&self, run: &RunKey, secrets: &OwnedFd) -> Result<(), SocketError> {
-        let owner = SocketOwner {
-            alloc: run.alloc,
-            task: run.task.clone(),
-        };
-        let mut sockets = self.sockets.lock();
-        if let Some(listening) = sockets.get(&owner)
+    pub(crate) fn listen(&self, run: &RunKey, secrets: &OwnedFd) -> Result<Listens, SocketError> {
+        self.shared.tokens.run(run.alloc);
+        if let Some(listening) = self.sockets.lock().get(&SocketOwner::of(run))
             && listening.file.is_in(secrets)
         {
             run.clone_into(&mut listening.run.lock());
-            return Ok(());
+            return Ok(Listens::AsBefore);
         }
-        let (listener, file) = socket::bind(secrets)?;
+        if self.adopt(run, secrets) {
+            return Ok(Listens::AsBefore);
+        }
+        self.serve(run, socket::bind(secrets)?);
+        Ok(Listens::Anew)
+    }
+
+    /// Listens on the socket that keeper held for the task of `run`; `false` where there was none
+    /// for this directory. Blocks for a moment.
+    pub(crate) fn adopt(&self, run: &RunKey, secrets: &OwnedFd) -> bool {
+        let inherited = self.inherited.lock().remove(&SocketOwner::of(run));
+        let adopted = inherited.and_then(|socket| socket::adopt(secrets, socket));
+        let is_adopted = adopted.is_some();
+        adopted
+            .into_iter()
+            .for_each(|socket| self.serve(run, socket));
+        is_adopted
+    }
+
+    fn serve(&self, run: &RunKey, (listener, file): (UnixListener, SocketFile)) {
+        let owner = SocketOwner::of(run);
+        let listener = Arc::new(listener);
         let run = Arc::new(Mutex::new(run.clone()));
         let socket = listen::Socket {
             guard: Mutex::new(Guard::new(self.settings.limits)),
@@ -157,26 +207,31 @@ impl TaskApi {
         };
         let accepting = self
             .threads
-            .spawn(listen::accept(listener, Arc::new(socket)));
+            .spawn(listen::accept(Arc::clone(&listener), Arc::new(socket)));
         let listening = Listening {
+            socket: listener,
             file,
             accepting: accepting.abort_handle(),
             run,
         };
-        if let Some(before) = sockets.insert(owner, listening) {
+        if let Some(before) = self.sockets.lock().insert(owner, listening) {
             before.accepting.abort();
         }
-        Ok(())
     }
 
-    /// Closes the sockets of an allocation. Connections that are open end with their tasks.
-    pub(crate) fn close(&self, alloc: AllocId) {
+    /// Closes the sockets of an allocation that has ended, refuses its tokens, and says whether it had
+    /// any socket. Connections that are open end with their tasks.
+    pub(crate) fn close(&self, alloc: AllocId) -> bool {
+        self.shared.tokens.end(alloc);
+        let mut had_any = false;
         self.sockets.lock().retain(|owner, listening| {
             let stays = owner.alloc != alloc;
             if !stays {
                 listening.accepting.abort();
+                had_any = true;
             }
             stays
         });
+        had_any
     }
 }

@@ -20,7 +20,7 @@ use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use noded_core::task_api::{Judged, Shown, Verdict};
+use noded_core::task_api::{Judged, Verdict};
 use protocol_wire::v1;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -93,16 +93,20 @@ pub(super) async fn serve(
 async fn answer(connection: Arc<Connection>, request: Request<Incoming>) -> Answer {
     let socket = Arc::clone(&connection.socket);
     let shown = match credential::of(request.headers()) {
-        Ok(shown) => shown,
+        Ok(credential) => socket.shared.tokens.judge(credential, &socket.guard),
         Err(problem) => return text(StatusCode::BAD_REQUEST, problem.to_owned()),
     };
     let verdict = socket.guard.lock().begin(&shown, clock::moment());
-    match verdict {
+    let charge = match verdict {
         Verdict::Unauthorized => return text(StatusCode::UNAUTHORIZED, "Unauthorized"),
         Verdict::Forbidden => return text(StatusCode::FORBIDDEN, "Forbidden"),
         Verdict::TooMany { limit, retry_after } => return too_many(limit.name(), retry_after),
-        Verdict::Forward => {}
-    }
+        Verdict::Forward(charge) => charge,
+    };
+    let judge = |judged| {
+        let mut guard = socket.guard.lock();
+        guard.judged(&shown, charge, judged, clock::moment());
+    };
     let permit = Arc::clone(&socket.shared.under_way).try_acquire_owned();
     let is_full = permit.is_err();
     let under_way = UnderWay {
@@ -110,7 +114,7 @@ async fn answer(connection: Arc<Connection>, request: Request<Incoming>) -> Answ
         _permit: permit.ok(),
     };
     if is_full {
-        judge(&socket, &shown, Judged::Unknown);
+        judge(Judged::Unknown);
         return too_many("requests of this node", Duration::from_secs(1));
     }
     let (mut parts, body) = request.into_parts();
@@ -121,24 +125,41 @@ async fn answer(connection: Arc<Connection>, request: Request<Incoming>) -> Answ
     let begun = match exchange::begin(&connection, asked, body).await {
         Ok(begun) => begun,
         Err(lost) => {
-            judge(&socket, &shown, Judged::Unknown);
+            judge(Judged::Unknown);
             return lost_answer(lost);
         }
     };
     let exchange::Begun { head, mut stream } = begun;
-    if head.rejected {
-        judge(&socket, &shown, Judged::Rejected);
+    judge(judgment_of(&head));
+    if head.rejected && head.status != u32::from(StatusCode::TOO_MANY_REQUESTS.as_u16()) {
         if exchange::is_over(&mut stream).await {
             connection.stream.lock().replace(stream);
         }
         return text(StatusCode::FORBIDDEN, "Forbidden");
     }
-    judge(&socket, &shown, Judged::Valid);
-    let status = u16::try_from(head.status).ok();
-    let status = status.and_then(|status| StatusCode::from_u16(status).ok());
-    let Some(status) = status else {
+    let Some(answer) = answer_of(head) else {
         return text(StatusCode::BAD_GATEWAY, "the server's answer has no status");
     };
+    if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+        upgraded::begin(parts.extensions.remove(), stream, (connection, under_way));
+        return answer;
+    }
+    answer.map(|_| rest(stream, connection, under_way))
+}
+
+/// The server's judgment of a credential. A server that is overloaded or without a leader may have
+/// answered before it judged.
+fn judgment_of(head: &v1::ApiResponse) -> Judged {
+    match (head.rejected, head.status) {
+        (true, _) => Judged::Rejected,
+        (false, 429 | 500..) => Judged::Unknown,
+        (false, _) => Judged::Valid,
+    }
+}
+
+/// The answer with this head, without a body; `None` where it has no status.
+fn answer_of(head: v1::ApiResponse) -> Option<Answer> {
+    let status = StatusCode::from_u16(u16::try_from(head.status).ok()?).ok()?;
     let mut answer = Response::new(empty());
     *answer.status_mut() = status;
     let is_upgrade = status == StatusCode::SWITCHING_PROTOCOLS;
@@ -151,15 +172,7 @@ async fn answer(connection: Arc<Connection>, request: Request<Incoming>) -> Answ
             answer.headers_mut().append(name, value);
         }
     }
-    if is_upgrade {
-        upgraded::begin(parts.extensions.remove(), stream, (connection, under_way));
-        return answer;
-    }
-    answer.map(|_| rest(stream, connection, under_way))
-}
-
-fn judge(socket: &Socket, shown: &Shown, judged: Judged) {
-    socket.guard.lock().judged(shown, judged, clock::moment());
+    Some(answer)
 }
 
 /// The head as it is forwarded: rebuilt from its fields.

@@ -14,7 +14,7 @@ mod verify;
 
 pub use claims::{ClaimsError, IdentityClaims};
 pub use issue::{IdentitySubject, claims_of, kid_of, signing_algorithm};
-pub use verify::{PublicKeyPair, TokenError, VerifiedIdentity, verify};
+pub use verify::{PublicKeyPair, TokenError, VerifiedIdentity, verify, verify_published};
 
 /// The audience of the API. Tokens without it open nothing there.
 pub const OWN_AUDIENCE: &str = "nomadproject.io";

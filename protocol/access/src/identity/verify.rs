@@ -47,22 +47,64 @@ pub fn verify<'k>(
     token: &str,
     find: impl FnOnce(Uuid) -> Option<PublicKeyPair<'k>>,
 ) -> Result<VerifiedIdentity, TokenError> {
-    let parsed = UnverifiedJwt::parse(token)?;
-    let kid = parsed.kid().ok_or(TokenError::UnknownKey)?.to_owned();
-    let (id, algorithm) = match kid.strip_suffix(RSA_KID_SUFFIX) {
-        Some(id) => (id, SigningAlgorithm::Rs256),
-        None => (kid.as_str(), SigningAlgorithm::EdDsa),
-    };
-    let root_key = root_key_id(id).ok_or(TokenError::UnknownKey)?;
-    let pair = find(root_key).ok_or(TokenError::UnknownKey)?;
-    let key = match algorithm {
+    let named = Named::read(token)?;
+    let pair = find(named.root_key).ok_or(TokenError::UnknownKey)?;
+    let kid = named.kid.clone();
+    let key = match named.algorithm {
         SigningAlgorithm::EdDsa => VerifyingKey::named_ed25519(kid, pair.ed25519),
         _ => Some(VerifyingKey::named_rsa(kid, pair.rsa)),
     };
-    let key = key.ok_or(TokenError::UnknownKey)?;
-    let members = parsed.signed_by(&[key], &[algorithm])?;
-    let claims = IdentityClaims::read(&members)?;
-    Ok(VerifiedIdentity { root_key, claims })
+    named.verify(&key.ok_or(TokenError::UnknownKey)?)
+}
+
+/// As [`verify`], with the keys of a set that the servers published: `find` answers the key of this
+/// name, bound to its algorithm.
+///
+/// # Errors
+/// See [`TokenError`]. [`TokenError::UnknownKey`] costs no signature.
+pub fn verify_published(
+    token: &str,
+    find: impl FnOnce(&str) -> Option<VerifyingKey>,
+) -> Result<VerifiedIdentity, TokenError> {
+    let named = Named::read(token)?;
+    let key = find(&named.kid).ok_or(TokenError::UnknownKey)?;
+    named.verify(&key)
+}
+
+/// A token, and the key that its header names.
+struct Named<'t> {
+    parsed: UnverifiedJwt<'t>,
+    kid: String,
+    root_key: Uuid,
+    algorithm: SigningAlgorithm,
+}
+
+impl<'t> Named<'t> {
+    fn read(token: &'t str) -> Result<Self, TokenError> {
+        let parsed = UnverifiedJwt::parse(token)?;
+        let kid = parsed.kid().ok_or(TokenError::UnknownKey)?.to_owned();
+        let (id, algorithm) = match kid.strip_suffix(RSA_KID_SUFFIX) {
+            Some(id) => (id, SigningAlgorithm::Rs256),
+            None => (kid.as_str(), SigningAlgorithm::EdDsa),
+        };
+        let root_key = root_key_id(id).ok_or(TokenError::UnknownKey)?;
+        Ok(Self {
+            parsed,
+            root_key,
+            algorithm,
+            kid,
+        })
+    }
+
+    fn verify(self, key: &VerifyingKey) -> Result<VerifiedIdentity, TokenError> {
+        let keys = std::slice::from_ref(key);
+        let members = self.parsed.signed_by(keys, &[self.algorithm])?;
+        let claims = IdentityClaims::read(&members)?;
+        Ok(VerifiedIdentity {
+            root_key: self.root_key,
+            claims,
+        })
+    }
 }
 
 /// An id in the one form that we write: another form of the same id is another name.

@@ -128,6 +128,11 @@ impl VerifyingKey {
         }
     }
 
+    /// The RSA key with this name: modulus and exponent, big-endian. It verifies RS256 alone.
+    pub fn named_rsa_numbers(kid: String, modulus: &[u8], exponent: &[u8]) -> Option<Self> {
+        Self::rsa(Some(kid), Some(SigningAlgorithm::Rs256), modulus, exponent)
+    }
+
     /// The key's name in its set.
     pub fn kid(&self) -> Option<&str> {
         self.kid.as_deref()

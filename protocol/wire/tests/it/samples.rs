@@ -681,6 +681,15 @@ fn member_samples() -> Vec<Sample> {
                 datacenter: "dc1".to_owned(),
                 acl_enabled: Some(false),
                 time_ns: Some(1_764_000_000_000_000_000),
+                ..v1::AboutReply::default()
+            })
+        },
+        Sample {
+            variant: "issuer",
+            ..sample(v1::AboutReply {
+                command_level: 4,
+                oidc_issuer: Some("https://id.example".to_owned()),
+                ..v1::AboutReply::default()
             })
         },
     ]
@@ -742,14 +751,16 @@ fn query_samples() -> Vec<Sample> {
         namespace: "default".to_owned(),
         path: "nomad/jobs/web".to_owned(),
     };
-    let template = |source| {
-        Query::Template(v1::TemplateQuery {
-            alloc_id: vec![1; 16].into(),
-            task: "server".to_owned(),
-            known_index: 7,
-            source: Some(source),
-        })
+    let asked = |source| v1::TemplateQuery {
+        alloc_id: vec![1; 16].into(),
+        task: "server".to_owned(),
+        known_index: 7,
+        source: Some(source),
     };
+    let template = |source| Query::Template(asked(source));
+    let watch = Query::TemplateWatch(v1::TemplateWatch {
+        queries: vec![asked(Source::Variable(source()))],
+    });
     let identities = Query::SignIdentities(v1::SignIdentities {
         identities: vec![v1::IdentityName {
             alloc_id: vec![1; 16].into(),
@@ -763,6 +774,7 @@ fn query_samples() -> Vec<Sample> {
         ("keys", keys),
         ("variable", template(Source::Variable(source()))),
         ("variables", template(Source::Variables(source()))),
+        ("watch", watch),
     ]
     .map(|(variant, query)| Sample {
         variant,
@@ -811,6 +823,12 @@ fn reply_samples() -> Vec<Sample> {
         ("error", error),
         ("keys", keys),
         ("template", template),
+        (
+            "moved",
+            Reply::Moved(v1::TemplateMoved {
+                positions: vec![0, 3],
+            }),
+        ),
     ]
     .map(|(variant, reply)| Sample {
         variant,

@@ -475,12 +475,13 @@ async fn what_another_server_has_merged_waits_in_the_leaders_queue() {
         server,
         gateway,
         mut updates,
-        directory: _directory,
+        directory,
     } = lone().await;
     let (heard, _heard) = mpsc::channel(1);
     let cluster = server.cluster().clone();
+    let config = crate::config::Config::dev(directory.path().to_owned()).expect("a configuration");
     let keks = KekService::new(Arc::new(MemoryKeks::default()));
-    let forward = Forward::new(cluster, (gateway, keks), heard, String::new());
+    let forward = Forward::new(cluster, (gateway, keks), heard, Arc::new(config));
     let batches = vec![batch(1), batch(2)];
     let command = Stamped {
         now: UnixNanos(1),

@@ -53,7 +53,7 @@ pub(crate) struct ViaNode {
 #[derive(Debug)]
 pub(crate) struct TaskAnswer {
     pub(crate) response: Response<Body>,
-    /// Whether the credential is not valid: the node counts that.
+    /// Whether the credential is not valid, or not known and not looked up: the node counts that.
     pub(crate) is_rejected: bool,
 }
 

@@ -1,5 +1,6 @@
 //! Items of variables: checked, sealed for their place, opened for answers.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -18,10 +19,12 @@ use crate::http::error::HttpError;
 
 /// How long the first root key may take: a leader makes it in the moment after it leads.
 const FIRST_KEY_WITHIN: Duration = Duration::from_secs(5);
+/// How long the keyring may take to follow the root keys of the state.
+const KEYRING_WITHIN: Duration = Duration::from_secs(5);
 /// Between two looks at the keyring.
 const PAUSE: Duration = Duration::from_millis(20);
 /// How often items are sealed again because their key was gone by the time of the entry.
-pub(super) const SEALED_AGAIN_MAX: u32 = 3;
+const SEALED_AGAIN_MAX: u32 = 3;
 
 /// Checks the size of items: of keys and values together, as in Nomad.
 ///
@@ -66,28 +69,59 @@ pub(super) async fn seal(
     }
 }
 
-/// Opens the items of a variable.
+/// Opens the items of a variable. The keyring takes over a new root key a moment after the state
+/// has it, so a value that moved to that key waits for it.
 ///
 /// # Errors
 /// 503 where this server lacks the key; 500 where they are damaged.
-pub(super) fn open(api: &Api, variable: &Variable) -> Result<VariableItems, HttpError> {
-    let opened = api.keyring.open_variable(&variable.key, &variable.sealed);
-    let opened = opened.map_err(refused)?;
+pub(super) async fn open(api: &Api, variable: &Variable) -> Result<VariableItems, HttpError> {
+    let key = &variable.key;
+    let deadline = Instant::now() + KEYRING_WITHIN;
+    let mut sealed = Cow::Borrowed(&variable.sealed);
+    let opened = loop {
+        match api.keyring.open_variable(key, &sealed) {
+            Err(KeyringError::UnknownKey { .. }) if Instant::now() < deadline => {
+                sleep(PAUSE).await;
+                // The same items may have moved on, and their key may have gone.
+                let snapshot = api.cluster.snapshot();
+                let row = snapshot.variable(key);
+                let same = row.filter(|row| row.modify_index == variable.modify_index);
+                if let Some(row) = same {
+                    sealed = Cow::Owned(row.sealed.clone());
+                }
+            }
+            opened => break opened.map_err(refused)?,
+        }
+    };
     serde_json::from_slice(&opened).map_err(|_| {
         // The error would quote the items.
-        HttpError::internal(format!(
-            "the items of variable {} are damaged",
-            variable.key
-        ))
+        HttpError::internal(format!("the items of variable {key} are damaged"))
     })
 }
 
-/// Whether the items have to be sealed again: their key went meanwhile.
-pub(super) fn is_sealed_too_early(error: &ChangeError) -> bool {
-    let ChangeError::Refused(Refusal::Access(refusal)) = error else {
-        return false;
-    };
-    matches!(refusal, AccessRefusal::SealingKeyGone(_))
+/// How often one request sealed its items again.
+#[derive(Debug, Default)]
+pub(super) struct SealedAgain(u32);
+
+impl SealedAgain {
+    /// Whether the items are to be sealed again, because their key went or rests meanwhile: waits
+    /// until the keyring seals with another one.
+    pub(super) async fn is_due(&mut self, api: &Api, error: &ChangeError) -> bool {
+        let ChangeError::Refused(Refusal::Access(AccessRefusal::SealingKeyGone(gone))) = error
+        else {
+            return false;
+        };
+        self.0 += 1;
+        if self.0 > SEALED_AGAIN_MAX {
+            return false;
+        }
+        let deadline = Instant::now() + KEYRING_WITHIN;
+        let sealing = || api.keyring.active().map(|(number, _)| number);
+        while sealing() == Some(*gone) && Instant::now() < deadline {
+            sleep(PAUSE).await;
+        }
+        true
+    }
 }
 
 fn refused(error: KeyringError) -> HttpError {

@@ -4,6 +4,7 @@ use controlplane_state::VariableKey;
 use controlplane_state::command::{AcquiredItems, VariableApply, VariableChange};
 use protocol_api::variables::{VariableItems, VariableRequest};
 
+use super::items::SealedAgain;
 use super::shown::{self, LockId};
 use super::write::{Written, refused, result};
 use super::{items, request};
@@ -16,7 +17,7 @@ pub(super) async fn acquire(ask: &Ask, key: VariableKey, request: VariableReques
     let given = request.items.filter(|items| !items.is_empty());
     let written = given.clone().unwrap_or_default();
     items::check(&written)?;
-    let mut sealed_again = 0;
+    let mut sealed_again = SealedAgain::default();
     let changed = loop {
         let change = VariableChange::Acquire {
             sealed: items::seal(&ask.api, &key, &written).await?,
@@ -33,12 +34,7 @@ pub(super) async fn acquire(ask: &Ask, key: VariableKey, request: VariableReques
             change,
         };
         match ask.change(command.into()).await {
-            Err(error) if items::is_sealed_too_early(&error) => {
-                sealed_again += 1;
-                if sealed_again > items::SEALED_AGAIN_MAX {
-                    return Err(error.into());
-                }
-            }
+            Err(error) if sealed_again.is_due(&ask.api, &error).await => {}
             changed => break changed,
         }
     };
@@ -46,14 +42,14 @@ pub(super) async fn acquire(ask: &Ask, key: VariableKey, request: VariableReques
         Ok(changed) => result(ask, changed).await?,
         Err(error) => return refused(ask, key, error).await,
     };
-    let shown = shown_items(ask, &key, given, &done)?;
+    let shown = shown_items(ask, &key, given, &done).await?;
     // It is the caller's: its new one, or the one that it showed.
     let shown = shown::changed(key, &done.change, shown, LockId::Shown);
     ask.answer(&shown, done.applied.index)
 }
 
 /// The items of the answer: those that the caller wrote, or that it may read.
-fn shown_items(
+async fn shown_items(
     ask: &Ask,
     key: &VariableKey,
     given: Option<VariableItems>,
@@ -63,7 +59,9 @@ fn shown_items(
         return Ok(given);
     }
     match done.applied.snapshot.variable(key) {
-        Some(variable) if shown::is_readable(ask, key) => items::open(&ask.api, variable).map(Some),
+        Some(variable) if shown::is_readable(ask, key) => {
+            items::open(&ask.api, variable).await.map(Some)
+        }
         _ => Ok(None),
     }
 }

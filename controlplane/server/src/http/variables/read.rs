@@ -18,7 +18,7 @@ pub(super) async fn read(ask: &Ask) -> Answered {
     let Some(variable) = snapshot.variable(&key) else {
         return Err(HttpError::not_found("variable not found"));
     };
-    let shown = shown::whole(ask, variable, LockId::on_read(ask))?;
+    let shown = shown::whole(ask, variable, LockId::on_read(ask)).await?;
     ask.answer(&shown, variable.modify_index)
 }
 

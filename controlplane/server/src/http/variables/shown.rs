@@ -50,12 +50,12 @@ pub(super) fn is_readable(ask: &Ask, key: &VariableKey) -> bool {
 ///
 /// # Errors
 /// Where they do not open here.
-pub(super) fn whole(
+pub(super) async fn whole(
     ask: &Ask,
     variable: &Variable,
     id: LockId,
 ) -> Result<variables::Variable, HttpError> {
-    let items = items::open(&ask.api, variable)?;
+    let items = items::open(&ask.api, variable).await?;
     Ok(variables::Variable {
         items: Some(items),
         ..without_items(variable, id)

@@ -6,6 +6,7 @@ use controlplane_state::command::{VariableApply, VariableChange};
 use controlplane_state::{Outcome, Refusal, VariableChanged, VariableKey, VariableRefusal};
 use protocol_api::variables::VariableRequest;
 
+use super::items::SealedAgain;
 use super::request::{self, Operation};
 use super::shown::{self, LockId};
 use super::{items, key, lock};
@@ -31,7 +32,7 @@ async fn put(ask: &Ask, key: VariableKey, cas: Option<u64>, request: VariableReq
     let items = request::needed_items(request.items)?;
     items::check(&items)?;
     let lock_id = request::shown_lock(request.lock.as_ref())?;
-    let mut sealed_again = 0;
+    let mut sealed_again = SealedAgain::default();
     let changed = loop {
         let sealed = items::seal(&ask.api, &key, &items).await?;
         let command = VariableApply {
@@ -41,12 +42,7 @@ async fn put(ask: &Ask, key: VariableKey, cas: Option<u64>, request: VariableReq
             change: VariableChange::Write(sealed),
         };
         match ask.change(command.into()).await {
-            Err(error) if items::is_sealed_too_early(&error) => {
-                sealed_again += 1;
-                if sealed_again > items::SEALED_AGAIN_MAX {
-                    return Err(error.into());
-                }
-            }
+            Err(error) if sealed_again.is_due(&ask.api, &error).await => {}
             changed => break changed,
         }
     };
@@ -121,7 +117,7 @@ async fn present(ask: &Ask, key: VariableKey) -> Answered {
     };
     let id = LockId::on_read(ask);
     let shown = match shown::is_readable(ask, &key) {
-        true => shown::whole(ask, variable, id)?,
+        true => shown::whole(ask, variable, id).await?,
         false => shown::without_items(variable, id),
     };
     shown::conflict(ask, &shown)

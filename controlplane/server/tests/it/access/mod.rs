@@ -2,11 +2,12 @@
 
 mod areas;
 mod budgets;
+mod callers;
 mod differences;
 mod freshness;
 mod matrix;
 mod metrics;
-mod second_look;
+pub(crate) mod second_look;
 mod threats;
 
 use std::time::Duration;

@@ -16,7 +16,7 @@ use crate::regions::{connect, identity};
 use crate::world::{PATIENCE, World};
 
 /// A world, and a connection to it as another server of its cluster.
-async fn world() -> (World, quinn::Connection) {
+pub(crate) async fn world() -> (World, quinn::Connection) {
     let world = World::start_with(|config| config.acl_enabled = true).await;
     let region = Region::global();
     let follower = connect(&world, &identity(&world, Role::Server, region.as_str())).await;
@@ -24,7 +24,7 @@ async fn world() -> (World, quinn::Connection) {
 }
 
 /// A command that needs `write` on the node pool `gpu`.
-fn write_pool() -> Command {
+pub(crate) fn write_pool() -> Command {
     let pool = NodePool {
         name: "gpu".to_owned(),
         ..NodePool::default()
@@ -59,7 +59,7 @@ fn token_asker(holder: &Holder) -> v1::Asker {
 }
 
 /// The leader's answer to a forwarded command: the kind of its refusal, if it is one.
-async fn forwarded(
+pub(crate) async fn forwarded(
     follower: &quinn::Connection,
     command: Command,
     asker: Option<v1::Asker>,

@@ -1,9 +1,16 @@
 //! Workload identities: nodes have them signed, and tasks show them to the API.
 
+mod ends;
+mod forwarded;
+mod requests;
 mod signing;
 mod templates;
 mod tokens;
 
+use std::path::Path;
+
+use controlplane_server::Server;
+use protocol_client::Client;
 use protocol_model::AllocId;
 use protocol_transport::StreamKind;
 use protocol_wire::v1;
@@ -13,7 +20,7 @@ use protocol_wire::v1::signed_identity::Result as Signed;
 use serde_json::{Value, json};
 
 use crate::fake_node::{FakeNode, open, read, write};
-use crate::world::{World, service};
+use crate::world::{PATIENCE, World, service};
 
 /// The identities of the task `server`.
 fn job() -> Value {
@@ -27,23 +34,31 @@ fn job() -> Value {
 }
 
 /// A world with a node and an allocation of [`job`] on it.
-async fn placed(world: &World) -> (FakeNode, AllocId) {
-    let node = FakeNode::join(world).await;
-    let body = json!({ "Job": job() });
-    let cluster = world.server.cluster();
-    let known = cluster.snapshot().index();
-    put_job(world, body).await;
-    let placed = world
-        .until(|snapshot| snapshot.index() > known && snapshot.allocs().next().is_some())
-        .await;
+pub(crate) async fn placed(world: &World) -> (FakeNode, AllocId) {
+    placed_at(&world.server, &world.data_dir(), &world.client).await
+}
+
+/// A node at a server, and an allocation of [`job`] on it. `root` has the certificates.
+pub(crate) async fn placed_at(
+    server: &Server,
+    root: &Path,
+    client: &Client,
+) -> (FakeNode, AllocId) {
+    let node = FakeNode::join_server(server, root).await;
+    let mut newest = server.cluster().hub().watch();
+    put_job(server, client, json!({ "Job": job() })).await;
+    let placed = newest.wait_for(|snapshot| snapshot.allocs().next().is_some());
+    let placed = tokio::time::timeout(PATIENCE, placed).await;
+    let placed = placed.expect("placed in time").expect("the state is there");
     let alloc = placed.allocs().next().expect("one").id;
+    drop(placed);
     (node, alloc)
 }
 
 /// Registers a job, where access control is on with a token for it.
-async fn put_job(world: &World, body: Value) {
-    let manager = crate::access::token(world.server.cluster(), &[]).await;
-    let client = manager.of(&world.client);
+async fn put_job(server: &Server, client: &Client, body: Value) {
+    let manager = crate::access::token(server.cluster(), &[]).await;
+    let client = manager.of(client);
     let query = protocol_client::Query::new();
     let put = client.put::<_, Value>("/v1/jobs", &query, &body);
     put.await.expect("registered");
@@ -79,7 +94,7 @@ async fn sign(node: &FakeNode, identities: Vec<v1::IdentityName>) -> Vec<Signed>
 }
 
 /// A signed token of this identity.
-async fn token(node: &FakeNode, alloc: AllocId, identity: &str) -> String {
+pub(crate) async fn token(node: &FakeNode, alloc: AllocId, identity: &str) -> String {
     let signed = sign(node, vec![name(alloc, "server", identity)]).await;
     match signed.into_iter().next() {
         Some(Signed::Token(token)) => token.jwt,

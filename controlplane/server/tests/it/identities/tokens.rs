@@ -44,10 +44,16 @@ async fn whoami(world: &World, token: &str) -> (Value, Value) {
 }
 
 async fn join_policy(world: &World, name: &str, job_acl: [&str; 4]) {
+    let rules = "namespace \"default\" { policy = \"read\" }";
+    join_rules(&world.server, (name, rules), job_acl).await;
+}
+
+/// Writes a policy that joins these workloads.
+pub(super) async fn join_rules(server: &Server, (name, rules): (&str, &str), job_acl: [&str; 4]) {
     let [namespace, job_id, group, task] = job_acl.map(str::to_owned);
     let policy = AclPolicy {
         name: name.to_owned(),
-        rules: "namespace \"default\" { policy = \"read\" }".to_owned(),
+        rules: rules.to_owned(),
         job_acl: Some(JobAcl {
             namespace,
             job_id,
@@ -58,7 +64,7 @@ async fn join_policy(world: &World, name: &str, job_acl: [&str; 4]) {
     };
     let policies = vec![policy];
     let command = AclPolicies::Upsert { policies };
-    let changed = world.server.cluster().change(command.into()).await;
+    let changed = server.cluster().change(command.into()).await;
     changed.expect("written");
 }
 

@@ -11,9 +11,10 @@ mod roles;
 mod tokens;
 
 use super::draft::Draft;
-use crate::access::{SEALED_BYTES_MAX, Sealed};
+use crate::access::{RootKeyState, SEALED_BYTES_MAX, Sealed};
 use crate::applied::{AccessRefusal, AccessRows, Outcome, Refusal};
 use crate::command::{ACCESS_ROWS_MAX, AccessCommand};
+use crate::variable::VARIABLE_SEALED_BYTES_MAX;
 
 impl From<AccessRefusal> for Refusal {
     fn from(refusal: AccessRefusal) -> Self {
@@ -77,12 +78,21 @@ impl Draft {
         }
     }
 
-    /// The same for a value of at most so many bytes.
-    pub(in crate::apply) fn take_seal(
+    /// Counts the items of a variable that come with the command. Their key seals: variables move
+    /// away from a key once, and one that arrived at it afterwards would stay.
+    pub(in crate::apply) fn take_variable_seal(
         &mut self,
         sealed: &Sealed,
-        bytes_max: usize,
     ) -> Result<(), AccessRefusal> {
+        let key = self.tables.root_key(sealed.key);
+        let seals = |state| matches!(state, RootKeyState::Active | RootKeyState::Rekeying);
+        if !key.is_some_and(|key| seals(key.state)) {
+            return Err(AccessRefusal::SealingKeyGone(sealed.key));
+        }
+        self.take_seal(sealed, VARIABLE_SEALED_BYTES_MAX)
+    }
+
+    fn take_seal(&mut self, sealed: &Sealed, bytes_max: usize) -> Result<(), AccessRefusal> {
         let Sealed { key, bytes, .. } = sealed;
         let length = bytes.len();
         if length > bytes_max {

@@ -5,7 +5,7 @@ use crate::access::{AclAuthMethod, AclToken};
 use crate::applied::{AccessRefusal, Outcome, Refusal};
 use crate::apply::Draft;
 use crate::command::{REKEY_VALUES_MAX, TokensRekey, VariablesRekey};
-use crate::variable::{VARIABLE_SEALED_BYTES_MAX, Variable};
+use crate::variable::Variable;
 
 impl Draft {
     /// Replaces each seal that is still the one that was opened: a value that was written since has
@@ -77,7 +77,7 @@ impl Draft {
                 sealed: resealed.sealed,
                 ..Variable::clone(variable)
             };
-            self.take_seal(&variable.sealed, VARIABLE_SEALED_BYTES_MAX)?;
+            self.take_variable_seal(&variable.sealed)?;
             self.tables.put_variable_unseen(variable);
             changed = true;
         }

@@ -117,3 +117,22 @@ fn too_many_values_and_unknown_keys_are_refused() {
     let refusal = AccessRefusal::SealingKeyGone(2);
     assert_eq!(gone, Outcome::Refused(Refusal::Access(refusal)));
 }
+
+/// A server that did not apply the rotation yet seals with the key of before.
+#[test]
+fn a_value_that_an_inactive_key_sealed_is_refused_and_a_rekeying_one_is_taken() {
+    let mut cluster = cluster();
+    changed(&mut cluster, write("a", 30));
+    rotate(&mut cluster, 2, Some(1), Rotation::Full);
+    changed(&mut cluster, write("b", 30));
+    cluster.done(rekey(vec![resealed("a", 30), resealed("b", 30)]));
+    cluster.done(RootKeyChange::EndRekey { number: 1 }.into());
+    let late = cluster.apply(write("a", 40).into()).outcome;
+    let refusal = AccessRefusal::SealingKeyGone(1);
+    assert_eq!(late, Outcome::Refused(Refusal::Access(refusal)));
+    assert!(cluster.tables().sealed_with(1).is_empty());
+    // A lock that keeps the items of an inactive key is acquired all the same.
+    rotate(&mut cluster, 3, Some(2), Rotation::Plain);
+    changed(&mut cluster, acquire("a", 7));
+    assert_eq!(cluster.tables().sealed_with(2).variables, 2);
+}

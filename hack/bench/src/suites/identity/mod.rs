@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! tokens            keyring and claims in this process
+//! entries           values that move to the next root key, in this process
 //! variables, three  writes --> reads at a rate --> rotate -full, beside writes
 //! api               connections --> sockets of tasks --> noded --> server      floor: bare echo
 //! starts            a job with an identity file <-- in turn --> one without
@@ -14,6 +15,7 @@
 mod api;
 mod memory;
 mod part;
+mod rekey;
 mod scene;
 mod starts;
 mod tokens;
@@ -92,6 +94,7 @@ fn run(bench: &Bench, matches: &ArgMatches, rows: &mut Vec<Row>) -> anyhow::Resu
             |servers| variables::Run::new(bench, servers, options.variables, durable, lasts);
         let measured = match part {
             Part::Tokens => tokens::measure(rows),
+            Part::Entries => rekey::measure(options.variables, rows),
             Part::Variables => variables(1).measure(rows),
             Part::Three => variables(3).measure(rows),
             Part::Api => api::measure(bench, options.tasks, lasts, rows),

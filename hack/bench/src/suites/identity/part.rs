@@ -7,6 +7,8 @@ use clap::ValueEnum;
 pub(super) enum Part {
     /// Signatures in this process.
     Tokens,
+    /// Entries that seal variables anew, in this process.
+    Entries,
     /// Writes, reads, and all sealed anew, at one server.
     Variables,
     /// The same at three.

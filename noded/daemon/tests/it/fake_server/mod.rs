@@ -1,6 +1,7 @@
 //! A server that welcomes one node, tells it what to run, and remembers what it says.
 
 mod queries;
+mod requests;
 mod streams;
 
 use std::collections::BTreeMap;
@@ -55,6 +56,14 @@ pub(crate) struct Known {
     pub(crate) root_key: u32,
     /// The items of the variables that templates may read, by path.
     pub(crate) variables: BTreeMap<String, BTreeMap<String, String>>,
+    /// The public keys of the cluster, and their index.
+    pub(crate) keys: (u64, serde_json::Value),
+    /// Requests of tasks that were forwarded.
+    pub(crate) requests: Vec<v1::ApiRequest>,
+    /// Requests of tasks get no answer.
+    pub(crate) is_mute_to_tasks: bool,
+    /// Connections are closed at once.
+    pub(crate) is_closed: bool,
     /// Facts that came outside of a Hello.
     pub(crate) facts: Vec<protocol_model::Node>,
 }
@@ -100,6 +109,7 @@ impl FakeServer {
             index: 10,
             protocol_max: PROTOCOL_MAX,
             token_ttl_s: 20,
+            keys: (1, serde_json::json!({"keys": []})),
             ..Known::default()
         });
         let server = Self {
@@ -114,6 +124,10 @@ impl FakeServer {
         tokio::spawn(async move {
             while let Some(peer) = listener.accept().await {
                 assert_eq!(peer.identity.role, Role::Node);
+                if known.borrow().is_closed {
+                    peer.connection.close(0_u32.into(), b"closed");
+                    continue;
+                }
                 connections.lock().unwrap().push(peer.connection.clone());
                 known.send_modify(|known| known.connections += 1);
                 tokio::spawn(serve(
@@ -198,6 +212,24 @@ impl FakeServer {
         let connections = self.connections.lock().unwrap();
         let standing = connections.iter().filter(|it| it.close_reason().is_none());
         standing.count()
+    }
+
+    /// Publishes these keys.
+    pub(crate) fn publish(&self, keys: serde_json::Value) {
+        self.known
+            .send_modify(|known| known.keys = (known.keys.0 + 1, keys));
+    }
+
+    /// Whether requests of tasks are answered from now on.
+    pub(crate) fn answer_tasks(&self, answer: bool) {
+        self.known
+            .send_modify(|known| known.is_mute_to_tasks = !answer);
+    }
+
+    /// Takes no connection any more, and closes those that stand.
+    pub(crate) fn close(&self) {
+        self.known.send_modify(|known| known.is_closed = true);
+        self.cut();
     }
 
     /// The connections of the node break.
