@@ -251,11 +251,19 @@ impl Family {
     const OF_LEADERS: [Self; 7] = [
         Self::StepDowns,
         Self::ServerKills,
+        Self::ServerCuts,
         Self::LeaderCuts,
-        Self::LongLeaderCuts,
         Self::SlowLogs,
         Self::SlowLogs,
         Self::Stalls,
+    ];
+
+    /// Leaders are cut off for longer than a lock lives.
+    const LONG_CUTS: [Self; 4] = [
+        Self::LongLeaderCuts,
+        Self::SlowLogs,
+        Self::SlowLogs,
+        Self::SlowLogs,
     ];
 
     pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Self> {
@@ -277,6 +285,7 @@ impl Family {
             Scenario::Drain | Scenario::Dispatch | Scenario::Preempt | Scenario::Keys => {
                 Self::CHURN_AND_CUTS.to_vec()
             }
+            Scenario::Locks if rng.chance(500) => Self::LONG_CUTS.to_vec(),
             Scenario::Locks => Self::OF_LEADERS.to_vec(),
             Scenario::Storm | Scenario::Leased | Scenario::Rolling | Scenario::Operators => {
                 let mut few: Vec<_> = Self::ALL.into_iter().filter(|_| rng.chance(350)).collect();
