@@ -28,6 +28,7 @@ mod messages;
 mod network;
 mod requests;
 mod segment;
+mod task_requests;
 mod templates;
 mod verdict;
 
@@ -47,6 +48,7 @@ pub use messages::wire_message;
 pub use network::{netlink_answer, nft_description};
 pub use requests::http_request;
 pub use segment::log_segment;
+pub use task_requests::task_request;
 pub use templates::template;
 pub use verdict::Verdict;
 
@@ -87,6 +89,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("pending_login", pending_login),
     ("public_keys", public_keys),
     ("sealed_value", sealed_value),
+    ("task_request", task_request),
     ("template", template),
     ("token_answer", token_answer),
     ("wire_message", wire_message),

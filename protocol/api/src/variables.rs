@@ -12,6 +12,7 @@ use crate::endpoint::Parameter;
 use crate::needs::{DESTROY_VARIABLE, READ_VARIABLE, SHOWN, WRITE_VARIABLE};
 use crate::operation::operations;
 use crate::parameters::{NEXT_TOKEN, PER_PAGE};
+use crate::secret_items;
 
 const PREFIX: Parameter = Parameter::text("prefix", "only paths that begin with it");
 const CAS: Parameter = Parameter::number(
@@ -55,6 +56,7 @@ pub struct VariableRequest {
     #[serde(deserialize_with = "or_default")]
     pub path: String,
     /// Keys and values, at most 64 KiB in all.
+    #[serde(deserialize_with = "secret_items::read")]
     pub items: Option<VariableItems>,
     /// The lock to acquire, or the one that the caller holds.
     pub lock: Option<VariableLock>,

@@ -159,7 +159,7 @@ fn take(socket: &Arc<Socket>, stream: &UnixStream) -> Option<Connection> {
     }
 }
 
-async fn serve(stream: UnixStream, connection: Connection) {
+pub(super) async fn serve(stream: UnixStream, connection: Connection) {
     let connection = Arc::new(connection);
     let service = service_fn(|request| request::serve(Arc::clone(&connection), request));
     let serving = hyper::server::conn::http1::Builder::new()

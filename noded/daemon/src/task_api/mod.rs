@@ -23,6 +23,8 @@ mod request;
 mod socket;
 mod stream;
 mod strict;
+#[cfg(test)]
+mod threat_22;
 mod upgraded;
 mod verify;
 

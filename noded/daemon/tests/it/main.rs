@@ -7,6 +7,7 @@ mod environment;
 mod fake_server;
 mod following;
 mod heartbeats;
+mod hostile;
 mod identities;
 mod isolated;
 mod jail;

@@ -751,14 +751,16 @@ fn query_samples() -> Vec<Sample> {
         namespace: "default".to_owned(),
         path: "nomad/jobs/web".to_owned(),
     };
-    let template = |source| {
-        Query::Template(v1::TemplateQuery {
-            alloc_id: vec![1; 16].into(),
-            task: "server".to_owned(),
-            known_index: 7,
-            source: Some(source),
-        })
+    let asked = |source| v1::TemplateQuery {
+        alloc_id: vec![1; 16].into(),
+        task: "server".to_owned(),
+        known_index: 7,
+        source: Some(source),
     };
+    let template = |source| Query::Template(asked(source));
+    let watch = Query::TemplateWatch(v1::TemplateWatch {
+        queries: vec![asked(Source::Variable(source()))],
+    });
     let identities = Query::SignIdentities(v1::SignIdentities {
         identities: vec![v1::IdentityName {
             alloc_id: vec![1; 16].into(),
@@ -772,6 +774,7 @@ fn query_samples() -> Vec<Sample> {
         ("keys", keys),
         ("variable", template(Source::Variable(source()))),
         ("variables", template(Source::Variables(source()))),
+        ("watch", watch),
     ]
     .map(|(variant, query)| Sample {
         variant,
@@ -820,6 +823,12 @@ fn reply_samples() -> Vec<Sample> {
         ("error", error),
         ("keys", keys),
         ("template", template),
+        (
+            "moved",
+            Reply::Moved(v1::TemplateMoved {
+                positions: vec![0, 3],
+            }),
+        ),
     ]
     .map(|(variant, reply)| Sample {
         variant,

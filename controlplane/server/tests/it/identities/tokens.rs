@@ -12,7 +12,7 @@ use crate::world::refusal;
 
 const DENIED: (u16, &str) = (403, "Permission denied");
 
-async fn with_acl() -> World {
+pub(super) async fn with_acl() -> World {
     World::start_with(|config| config.acl_enabled = true).await
 }
 
@@ -22,11 +22,14 @@ pub(super) async fn report(node: &FakeNode, alloc: AllocId, status: ClientStatus
     node.report(v1::UpdateClass::Urgent, 1, &report).await;
 }
 
-fn of(world: &World, token: &str) -> Client {
+pub(super) fn of(world: &World, token: &str) -> Client {
     world.client.clone().with_token(Some(token.to_owned()))
 }
 
-async fn get(client: &Client, path: &str) -> Result<Value, protocol_client::ClientError> {
+pub(super) async fn get(
+    client: &Client,
+    path: &str,
+) -> Result<Value, protocol_client::ClientError> {
     let query = protocol_client::Query::new();
     Ok(client.get::<Value>(path, &query).await?.value)
 }

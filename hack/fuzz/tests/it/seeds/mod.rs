@@ -61,6 +61,11 @@ pub(crate) fn kek_files() -> Vec<Vec<u8>> {
     bytes_of(files("controlplane/keyring/tests/golden/v1", "kek_file"))
 }
 
+/// Requests of tasks.
+pub(crate) fn task_requests() -> Vec<Vec<u8>> {
+    bytes_of(files("hack/fuzz/seeds", "task-request-"))
+}
+
 /// The frozen tokens that a node holds.
 pub(crate) fn kept_identities() -> Vec<Vec<u8>> {
     bytes_of(files("noded/core/tests/golden/v1", "identities.bin"))
