@@ -3,6 +3,7 @@
 mod foreign;
 mod locks;
 mod rights;
+mod swapped;
 
 use std::time::Duration;
 
