@@ -1,6 +1,6 @@
 //! Dynamic metadata: changed by calls, told to the server, kept over a restart of noded.
 
-use protocol_model::{Node, NodeMetadata};
+use protocol_model::NodeMetadata;
 use protocol_wire::v1;
 use protocol_wire::v1::node_reply::Reply;
 use protocol_wire::v1::node_request::Request;
@@ -58,13 +58,11 @@ async fn changed_metadata_reaches_the_server_and_outlives_noded() {
 
     scene.kill();
     scene.start();
-    let known = scene
+    scene
         .server
         .until("another sync", |known| known.synced.len() > 1)
         .await;
-    let hello = known.hellos.last().expect("a Hello");
-    let facts: Node = serde_json::from_slice(&hello.facts.as_ref().unwrap().json).unwrap();
-    assert_eq!(facts.meta["rack"], "r7", "without another call");
+    assert!(told(&scene.server.known()), "no facts without it followed");
     let after = metadata(&scene, read()).await;
     assert_eq!(after.meta, applied.meta);
     assert!(
