@@ -20,7 +20,6 @@ mod meter;
 mod needs;
 mod operation;
 mod parameters;
-mod secret_items;
 mod table;
 mod template;
 mod written;

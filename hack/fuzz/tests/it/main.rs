@@ -303,6 +303,7 @@ targets! {
     no_record_upsets_the_next_keeper: keeper_record, seeds::records(), &[];
     no_state_upsets_the_next_build: keeper_state, seeds::states(), &[];
     no_file_upsets_the_stream_reader: keeper_stream, seeds::streams(), &[];
+    no_text_upsets_the_reader_of_node_metadata: node_metadata, seeds::node_metadata(), &[];
     no_text_upsets_the_reader_of_keks: kek_file, seeds::kek_files(), &[];
     no_file_upsets_the_holder_of_identities: kept_identities, seeds::kept_identities(), JSON;
     no_file_upsets_the_reader_of_public_keys: public_keys, seeds::public_keys(), JSON;

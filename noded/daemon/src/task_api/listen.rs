@@ -105,8 +105,7 @@ impl Drop for Connection {
     }
 }
 
-/// Accepts connections until the task is aborted. The listener is shared with those that give keeper
-/// copies of it.
+/// Accepts connections until the task is aborted. keeper gets copies of the listener.
 pub(super) async fn accept(listener: Arc<UnixListener>, socket: Arc<Socket>) {
     let listener = match poll_fd::poll_for(listener, Interest::READABLE) {
         Ok(listener) => listener,

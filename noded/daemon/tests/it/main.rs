@@ -14,6 +14,7 @@ mod jail;
 mod jobs;
 mod keeper;
 mod limits;
+mod metadata;
 mod node;
 mod placed;
 mod scene;

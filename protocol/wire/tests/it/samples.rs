@@ -456,7 +456,24 @@ fn request_samples() -> Vec<Sample> {
             "ReleaseForeign",
             Request::ReleaseForeign(v1::ReleaseForeignRequest {}),
         ),
+        of_node("ReadMeta", Request::ReadMeta(v1::ReadMetaRequest {})),
+        of_node("ApplyMeta", Request::ApplyMeta(meta_changes())),
     ]
+}
+
+/// A key that is set, one that is set to nothing, one that is unset.
+fn meta_changes() -> v1::ApplyMetaRequest {
+    let change = |key: &str, value: Option<&str>| v1::MetaChange {
+        key: key.to_owned(),
+        value: value.map(str::to_owned),
+    };
+    v1::ApplyMetaRequest {
+        changes: vec![
+            change("rack", Some("r1")),
+            change("empty", Some("")),
+            change("gone", None),
+        ],
+    }
 }
 
 /// A caller that needs a right on a host volume.

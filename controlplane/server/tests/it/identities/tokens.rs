@@ -152,23 +152,6 @@ async fn token_for_another_audience_or_of_a_dead_allocation_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_query_of_a_workload_ends_with_its_allocation() {
-    let world = with_acl().await;
-    let (node, alloc) = placed(&world).await;
-    join_policy(&world, "joins", ["default", "web", "", ""]).await;
-    let client = of(&world, &token(&node, alloc, "default").await);
-    let query = protocol_client::Query::new();
-    let known = client.get::<Value>("/v1/namespaces", &query).await;
-    let known = known.expect("it may").index;
-    let query = query.with("index", known).with("wait", "300s");
-    let waiting = async { refusal(client.get::<Value>("/v1/namespaces", &query).await).0 };
-    let ended = report(&node, alloc, ClientStatus::Complete);
-    let both = async { tokio::join!(waiting, ended) };
-    let both = tokio::time::timeout(std::time::Duration::from_secs(60), both).await;
-    assert_eq!(both.expect("it is woken").0, 403);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn forged_tokens_are_refused_on_the_way_in() {
     let world = with_acl().await;
     let (node, alloc) = placed(&world).await;
