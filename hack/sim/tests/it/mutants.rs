@@ -445,16 +445,6 @@ fn a_leader_that_renews_locks_without_a_majority_is_found() {
 }
 
 #[test]
-fn a_renewal_of_a_lock_whose_end_was_proposed_is_found() {
-    assert_found(Mutant::RenewedAfterEnd, &["locks_hold"]);
-}
-
-#[test]
-fn an_end_that_names_the_variable_and_not_the_lock_is_found() {
-    assert_found(Mutant::LocksNamedByPath, &["locks_hold"]);
-}
-
-#[test]
 fn a_lock_that_nobody_renews_and_that_does_not_end_is_found() {
     assert_found(Mutant::LocksNeverEnd, &["liveness"]);
 }
