@@ -1,5 +1,5 @@
 //! Requests of tasks: recorded, and answered with their own first line. Secrets that begin with `0`
-//! are rejected.
+//! are rejected. Answers to `/v1/long` have no length.
 
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ pub(super) async fn serve(
 ) {
     let frame = reader.expect().await.unwrap();
     let _: v1::AttachBulk = from_frame(frame.kind, frame.body).unwrap();
+    known.send_modify(|known| known.task_streams += 1);
     while let Ok(Some(frame)) = reader.read().await {
         let asked: v1::ApiRequest = from_frame(frame.kind, frame.body).unwrap();
         known.send_modify(|known| known.requests.push(asked.clone()));
