@@ -207,7 +207,7 @@ pub async fn run(
     let settings = settings(&config, seed);
     log_start(&identity, &config, &restored, boot_id);
     let core = NodeCore::new(settings, node, restored, kept, boot_id, HostClock.now());
-    take_up(&executor, &core);
+    let _holding = take_up(&executor, &core).await;
     let _questions = ask_servers(&executor, &core, keys);
     let shell = Shell {
         core,
@@ -228,11 +228,12 @@ pub async fn run(
     ended
 }
 
-/// Goes on with the networks and sockets of the allocations that the journal has.
-fn take_up(executor: &Arc<Executor>, core: &NodeCore) {
+/// Goes on with the networks and sockets of the allocations that the journal has; dropping the
+/// answer ends keeper's custody of new sockets.
+async fn take_up(executor: &Arc<Executor>, core: &NodeCore) -> JoinSet<()> {
     warn_of_lost_specs(core);
     take_up_networks(&executor.networks, core);
-    executor.take_up_sockets(core);
+    executor.take_up_sockets(core).await
 }
 
 /// Starts to look at what tasks use, and at what other programs may change; dropping the answer
@@ -315,7 +316,10 @@ async fn open_executor(
     let now = config.now();
     let launch = launch(&now)?;
     let jail = Jail::open(&now.jail_binary, &hierarchy).map_err(DaemonError::Jail)?;
-    let mut opened = keeper_link::open(&launch)
+    let opened = keeper_link::open(&launch)
+        .await
+        .map_err(DaemonError::Keeper)?;
+    let (mut opened, held) = keeper_link::take_sockets(opened)
         .await
         .map_err(DaemonError::Keeper)?;
     let listing = std::mem::take(&mut opened.listing);
@@ -325,6 +329,7 @@ async fn open_executor(
     let keys = Arc::clone(&tokens.keys);
     let task_api =
         TaskApi::start(now.task_api, tasks, inputs.clone(), keys).map_err(DaemonError::TaskApi)?;
+    task_api.inherit(held);
     let sandboxes = SandboxStore::open(&now.run_dir).map_err(|source| DaemonError::RunDir {
         path: now.run_dir.clone(),
         source,

@@ -1,7 +1,7 @@
 //! Owned descriptors in the runtime's poll.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -18,11 +18,11 @@ pub(crate) fn poll(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 ///
 /// # Errors
 /// Where it cannot be polled.
-pub(crate) fn poll_for(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn poll_for<D: AsRawFd>(descriptor: D, interest: Interest) -> io::Result<AsyncFd<D>> {
     #[expect(
         deprecated,
-        reason = "its successor is `unsafe` for types whose descriptor may change; an OwnedFd's \
-                  never does"
+        reason = "its successor is `unsafe` for types whose descriptor may change; those of this \
+                  crate are an OwnedFd or a listener, and theirs never does"
     )]
     AsyncFd::with_interest(descriptor, interest)
 }

@@ -236,7 +236,7 @@ impl Executor {
     /// Nothing is told or renewed for an allocation any more.
     async fn forget(&self, alloc: AllocId) {
         self.watch.forget(alloc);
-        self.task_api.close(alloc);
+        self.close_sockets(alloc).await;
         self.variables.forget(alloc);
         self.identities.forget(alloc).await;
     }

@@ -27,11 +27,11 @@ use parking_lot::Mutex;
 use protocol_error_chain::chain;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use answers::{catch_up, outcome};
-pub use opening::open;
 use opening::watch_pump;
+pub use opening::{open, take_sockets};
 
 /// Requests that wait to be sent.
 const CALLS_MAX: usize = 4096;
@@ -88,6 +88,7 @@ pub enum CallError {
 pub struct KeeperHandle {
     calls: mpsc::Sender<Call>,
     sessions: Sessions,
+    connections: watch::Receiver<u64>,
 }
 
 /// Processes inside tasks, whose events go to whoever asked for them.
@@ -121,14 +122,17 @@ pub struct Opened {
 pub fn start(launch: Launch, opened: Opened, news: mpsc::Sender<KeeperNews>) -> KeeperHandle {
     let (calls, waiting) = mpsc::channel(CALLS_MAX);
     let sessions = Sessions::default();
+    let (connected, connections) = watch::channel(1);
     let handle = KeeperHandle {
         calls,
         sessions: Arc::clone(&sessions),
+        connections,
     };
     let link = Link {
         waiting,
         news,
         sessions,
+        connected,
         pending: BTreeMap::new(),
         again: Vec::new(),
     };
@@ -141,6 +145,7 @@ struct Link {
     waiting: mpsc::Receiver<Call>,
     news: mpsc::Sender<KeeperNews>,
     sessions: Sessions,
+    connected: watch::Sender<u64>,
     pending: BTreeMap<CallId, Call>,
     /// Requests whose answer was lost with a connection.
     again: Vec<Call>,
@@ -179,6 +184,7 @@ impl Link {
             tracing::info!("connection to keeper restored");
             let listing = std::mem::take(&mut opened.listing);
             self.catch_up(&listing);
+            self.connected.send_modify(|count| *count += 1);
             if self.news.send(KeeperNews::Relisted(listing)).await.is_err() {
                 return;
             }

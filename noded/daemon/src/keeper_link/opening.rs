@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use noded_keeper::client::{
-    Connection, Launch, LaunchError, Upgrade, end_outdated_pump, ensure_current,
+    Connection, HeldSocket, Launch, LaunchError, Upgrade, end_outdated_pump, ensure_current,
     ensure_pump_running,
 };
 use noded_keeper::protocol::{Event, Message, Request, Response, TaskReport};
@@ -49,6 +49,22 @@ pub async fn open(launch: &Launch) -> Result<Opened, LinkError> {
         listing,
         early,
     })
+}
+
+/// Copies of the sockets that keeper holds. Without them noded binds each task's socket anew: no
+/// reason not to serve.
+pub async fn take_sockets(mut opened: Opened) -> Result<(Opened, Vec<HeldSocket>), LinkError> {
+    tokio::task::spawn_blocking(move || {
+        let taken = opened.connection.take_sockets();
+        let held = taken.unwrap_or_else(|error| {
+            let error = chain(&error);
+            tracing::warn!(%error, "sockets of tasks are bound anew: connects fail until then");
+            Vec::new()
+        });
+        (opened, held)
+    })
+    .await
+    .map_err(|_| LinkError::Interrupted)
 }
 
 /// An old keeper is no reason not to serve: it has the tasks, and refuses by name what it does not

@@ -14,6 +14,8 @@ use noded_core::{Event, RunKey};
 use parking_lot::Mutex;
 use protocol_model::TaskEventKind;
 use protocol_transport::LineLimit;
+use rustix::net::{SocketFlags, accept_with};
+use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 
@@ -23,6 +25,7 @@ use super::stream::ApiStream;
 use super::strict::Strict;
 use super::{Shared, SocketOwner};
 use crate::input::Input;
+use crate::poll_fd;
 
 /// The time in which a client sends a head, and in which a connection gets its next one.
 const HEAD_MAX: Duration = Duration::from_secs(60);
@@ -102,9 +105,10 @@ impl Drop for Connection {
     }
 }
 
-/// Accepts connections until the task is aborted.
-pub(super) async fn accept(listener: UnixListener, socket: Arc<Socket>) {
-    let listener = match tokio::net::UnixListener::from_std(listener) {
+/// Accepts connections until the task is aborted. The listener is shared with those that give keeper
+/// copies of it.
+pub(super) async fn accept(listener: Arc<UnixListener>, socket: Arc<Socket>) {
+    let listener = match poll_fd::poll_for(listener, Interest::READABLE) {
         Ok(listener) => listener,
         Err(error) => {
             let SocketOwner { alloc, task } = &socket.owner;
@@ -113,8 +117,13 @@ pub(super) async fn accept(listener: UnixListener, socket: Arc<Socket>) {
         }
     };
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let accepted = listener.async_io(Interest::READABLE, |listener| {
+            let stream = accept_with(listener, flags)?;
+            UnixStream::from_std(stream.into())
+        });
+        let stream = match accepted.await {
+            Ok(stream) => stream,
             Err(error) => {
                 if let Some(left_out) = NOT_ACCEPTED.admit() {
                     tracing::warn!(%error, left_out, "connection of a task not accepted");

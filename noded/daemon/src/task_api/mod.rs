@@ -8,12 +8,15 @@
 //!  server <== QUIC, one stream per connection of a task ======= forward
 //! ```
 //!
+//! keeper holds a copy of each listening socket ([`held`]): while noded restarts, a connect waits.
+//!
 //! One thread `task-api` serves all sockets: a flood of requests takes a processor from neither the
 //! node's loop nor its sessions. The decisions are [`noded_core::task_api`]'s.
 
 mod credential;
 mod exchange;
 mod forward;
+mod held;
 mod listen;
 mod peer;
 mod request;
@@ -26,6 +29,7 @@ mod verify;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
 use std::sync::{Arc, OnceLock, Weak};
 
 use noded_core::RunKey;
@@ -59,6 +63,8 @@ pub struct TaskApi {
     inputs: mpsc::Sender<Input>,
     shared: Arc<Shared>,
     sockets: Mutex<BTreeMap<SocketOwner, Listening>>,
+    /// The sockets that keeper held for this noded, until their tasks are taken up.
+    inherited: Mutex<BTreeMap<SocketOwner, OwnedFd>>,
     threads: Handle,
     /// Ends the thread when it is dropped.
     _stop: oneshot::Sender<()>,
@@ -71,6 +77,24 @@ pub(crate) struct SocketOwner {
     pub(crate) task: String,
 }
 
+impl SocketOwner {
+    pub(crate) fn of(run: &RunKey) -> Self {
+        Self {
+            alloc: run.alloc,
+            task: run.task.clone(),
+        }
+    }
+}
+
+/// The socket of a task that now listens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Listens {
+    /// keeper holds it, or is about to.
+    AsBefore,
+    /// keeper holds none, or another one.
+    Anew,
+}
+
 /// The parts that all sockets share.
 #[derive(Debug)]
 struct Shared {
@@ -81,6 +105,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct Listening {
+    socket: Arc<UnixListener>,
     file: SocketFile,
     accepting: AbortHandle,
     run: Arc<Mutex<RunKey>>,
@@ -119,6 +144,7 @@ impl TaskApi {
                 forwarder: OnceLock::new(),
             }),
             sockets: Mutex::default(),
+            inherited: Mutex::default(),
             threads,
             _stop: stop,
         })
@@ -137,24 +163,40 @@ impl TaskApi {
     }
 
     /// Listens for the task of `run` in its secrets directory. A socket that listens there already
-    /// stays. Blocks for a moment.
+    /// stays, also one that an earlier noded has bound. Blocks for a moment.
     ///
     /// # Errors
     /// Where no socket can be bound there.
-    pub(crate) fn listen(&self, run: &RunKey, secrets: &OwnedFd) -> Result<(), SocketError> {
-        let owner = SocketOwner {
-            alloc: run.alloc,
-            task: run.task.clone(),
-        };
+    pub(crate) fn listen(&self, run: &RunKey, secrets: &OwnedFd) -> Result<Listens, SocketError> {
         self.shared.tokens.run(run.alloc);
-        let mut sockets = self.sockets.lock();
-        if let Some(listening) = sockets.get(&owner)
+        if let Some(listening) = self.sockets.lock().get(&SocketOwner::of(run))
             && listening.file.is_in(secrets)
         {
             run.clone_into(&mut listening.run.lock());
-            return Ok(());
+            return Ok(Listens::AsBefore);
         }
-        let (listener, file) = socket::bind(secrets)?;
+        if self.adopt(run, secrets) {
+            return Ok(Listens::AsBefore);
+        }
+        self.serve(run, socket::bind(secrets)?);
+        Ok(Listens::Anew)
+    }
+
+    /// Listens on the socket that keeper held for the task of `run`; `false` where there was none
+    /// for this directory. Blocks for a moment.
+    pub(crate) fn adopt(&self, run: &RunKey, secrets: &OwnedFd) -> bool {
+        let inherited = self.inherited.lock().remove(&SocketOwner::of(run));
+        let adopted = inherited.and_then(|socket| socket::adopt(secrets, socket));
+        let is_adopted = adopted.is_some();
+        adopted
+            .into_iter()
+            .for_each(|socket| self.serve(run, socket));
+        is_adopted
+    }
+
+    fn serve(&self, run: &RunKey, (listener, file): (UnixListener, SocketFile)) {
+        let owner = SocketOwner::of(run);
+        let listener = Arc::new(listener);
         let run = Arc::new(Mutex::new(run.clone()));
         let socket = listen::Socket {
             guard: Mutex::new(Guard::new(self.settings.limits)),
@@ -165,28 +207,31 @@ impl TaskApi {
         };
         let accepting = self
             .threads
-            .spawn(listen::accept(listener, Arc::new(socket)));
+            .spawn(listen::accept(Arc::clone(&listener), Arc::new(socket)));
         let listening = Listening {
+            socket: listener,
             file,
             accepting: accepting.abort_handle(),
             run,
         };
-        if let Some(before) = sockets.insert(owner, listening) {
+        if let Some(before) = self.sockets.lock().insert(owner, listening) {
             before.accepting.abort();
         }
-        Ok(())
     }
 
-    /// Closes the sockets of an allocation that has ended, and refuses its tokens. Connections that
-    /// are open end with their tasks.
-    pub(crate) fn close(&self, alloc: AllocId) {
+    /// Closes the sockets of an allocation that has ended, refuses its tokens, and says whether it had
+    /// any socket. Connections that are open end with their tasks.
+    pub(crate) fn close(&self, alloc: AllocId) -> bool {
         self.shared.tokens.end(alloc);
+        let mut had_any = false;
         self.sockets.lock().retain(|owner, listening| {
             let stays = owner.alloc != alloc;
             if !stays {
                 listening.accepting.abort();
+                had_any = true;
             }
             stays
         });
+        had_any
     }
 }

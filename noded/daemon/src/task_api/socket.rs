@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
 use noded_core::env::layout::API_SOCKET;
+use noded_keeper::client::bound_file;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -76,6 +77,23 @@ pub(super) fn bind(secrets: &OwnedFd) -> Result<(UnixListener, SocketFile), Sock
     Ok((socket.into(), file))
 }
 
+/// A socket that an earlier noded bound here and keeper held, if it is the one that the directory's
+/// file leads to: it listens, and the file is of the directory's user.
+pub(super) fn adopt(secrets: &OwnedFd, socket: OwnedFd) -> Option<(UnixListener, SocketFile)> {
+    let file = bound_file(&socket).and_then(fs::fstat).ok()?;
+    let file = SocketFile {
+        device: file.st_dev,
+        inode: file.st_ino,
+        uid: file.st_uid,
+    };
+    if !file.is_in(secrets) {
+        return None;
+    }
+    let listener = UnixListener::from(socket);
+    listener.set_nonblocking(true).ok()?;
+    Some((listener, file))
+}
+
 fn give_away(secrets: &OwnedFd, uid: u32, gid: u32) -> Result<SocketFile, SocketError> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = fs::openat(secrets, API_SOCKET, flags, Mode::empty()).map_err(failed("opening"))?;
@@ -130,6 +148,35 @@ mod tests {
         assert!(file.is_in(&opened));
         let _client = UnixStream::connect(&path).expect("connects");
         listener.accept().expect("is accepted");
+    }
+
+    #[test]
+    fn held_socket_is_adopted_only_where_its_own_file_still_is() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: needs root, for CAP_NET_ADMIN");
+            return;
+        }
+        let (directory, opened) = directory();
+        let path = directory.path().join(API_SOCKET);
+        let copy = |listener: &UnixListener| OwnedFd::from(listener.try_clone().expect("a copy"));
+        let (listener, file) = bind(&opened).expect("binds");
+        let _waiting = UnixStream::connect(&path).expect("connects");
+        let (adopted, of_adopted) = adopt(&opened, copy(&listener)).expect("is adopted");
+        assert_eq!(of_adopted, file);
+        adopted.accept().expect("the connection that waited");
+        let (near, _far) = UnixStream::pair().expect("a pair");
+        let null = std::fs::File::open("/dev/null").expect("opens");
+        for other in [near.into(), null.into()] {
+            assert!(adopt(&opened, other).is_none(), "it does not listen");
+        }
+        let (_other_directory, other) = self::directory();
+        assert!(adopt(&other, copy(&listener)).is_none(), "no file there");
+        let (_own, _) = bind(&other).expect("binds");
+        assert!(adopt(&other, copy(&listener)).is_none(), "another's file");
+        std::os::unix::fs::lchown(&path, Some(4711), None).expect("is given away");
+        assert!(adopt(&opened, copy(&listener)).is_none(), "another user's");
+        std::fs::remove_file(&path).expect("is removed");
+        assert!(adopt(&opened, copy(&listener)).is_none(), "without a file");
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod limits;
 mod node;
 mod placed;
 mod scene;
+mod sockets;
 mod successors;
 mod task_api;
 mod upkeep;

@@ -54,7 +54,7 @@ impl HeldSockets {
         Ok(())
     }
 
-    /// One that the program before held.
+    /// Holds a socket that the program before held.
     pub(crate) fn keep(&mut self, owner: AllocAndTask, socket: OwnedFd) {
         self.held.insert(owner, Rc::new(socket));
     }

@@ -59,7 +59,7 @@ fn connect_waits_while_noded_is_away_and_the_next_one_serves_it() {
     let mut client = UnixStream::connect(&path).unwrap();
     client.write_all(b"hello").unwrap();
     let mut noded = scene.connect();
-    // One that is killed after it took them.
+    // The next noded is killed after it took them.
     assert_eq!(owners(&noded.take_sockets().unwrap()), ["web"]);
     drop(noded);
     let mut noded = scene.connect();

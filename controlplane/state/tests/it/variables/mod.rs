@@ -3,6 +3,7 @@
 mod locks;
 mod quota;
 mod random;
+mod random_keys;
 mod rekey;
 
 use std::time::Duration;
