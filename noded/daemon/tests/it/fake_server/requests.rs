@@ -26,15 +26,20 @@ pub(super) async fn serve(
         }
         let mut headers = asked.headers.iter();
         let rejected = headers.any(|it| it.name == "x-nomad-token" && it.value.starts_with(b"0"));
-        let head = v1::ApiResponse {
+        let text = format!("{} {}", asked.method, asked.target);
+        let mut head = v1::ApiResponse {
             status: if rejected { 403 } else { 200 },
             headers: Vec::new(),
             rejected,
         };
+        if asked.target != "/v1/long" {
+            head.headers.push(v1::ApiHeader {
+                name: "content-length".to_owned(),
+                value: text.len().to_string().into(),
+            });
+        }
         write(&mut writer, &head).await;
-        let data = format!("{} {}", asked.method, asked.target)
-            .into_bytes()
-            .into();
+        let data = text.into_bytes().into();
         write(&mut writer, &v1::ApiBody { data, last: true }).await;
     }
 }
