@@ -1,7 +1,9 @@
-//! The node's journal: records, and what a replay makes of them.
+//! The node's journal: records, and what a replay makes of them; its dynamic metadata.
+
+use std::collections::BTreeMap;
 
 use noded_core::journal::{compact, decode, encode, replay};
-
+use noded_core::metadata::DynamicMeta;
 use noded_daemon::journal::frames::{FramesError, MAGIC, Split, frame, split};
 
 use crate::Verdict;
@@ -49,5 +51,21 @@ pub fn journal_file(data: &[u8]) -> Verdict {
             Verdict::Understood
         }
         Err(error @ FramesError::Magic) => Verdict::refused(&error),
+    }
+}
+
+/// The file of a node's dynamic metadata.
+pub fn node_metadata(data: &[u8]) -> Verdict {
+    match DynamicMeta::decode(data) {
+        Ok(meta) => {
+            assert_eq!(DynamicMeta::decode(&meta.encode()).as_ref(), Ok(&meta));
+            let hidden = meta.clone().needed(&BTreeMap::new());
+            assert_eq!(
+                hidden.merged(&BTreeMap::new()),
+                meta.merged(&BTreeMap::new())
+            );
+            Verdict::Understood
+        }
+        Err(error) => Verdict::refused(&error),
     }
 }

@@ -28,6 +28,7 @@ mod messages;
 mod network;
 mod requests;
 mod segment;
+mod task_requests;
 mod templates;
 mod verdict;
 
@@ -39,7 +40,7 @@ pub use frames::frame;
 pub use identities::{kept_identities, public_keys};
 pub use jail::jail_frame;
 pub use jobs::{job_document, job_file};
-pub use journal::{journal, journal_file};
+pub use journal::{journal, journal_file, node_metadata};
 pub use keeper::{keeper_packet, keeper_plan, keeper_record, keeper_state, keeper_stream};
 pub use keyring::{kek_file, sealed_value};
 pub use logins::{discovery_document, key_set, login_token, pending_login, token_answer};
@@ -47,6 +48,7 @@ pub use messages::wire_message;
 pub use network::{netlink_answer, nft_description};
 pub use requests::http_request;
 pub use segment::log_segment;
+pub use task_requests::task_request;
 pub use templates::template;
 pub use verdict::Verdict;
 
@@ -84,9 +86,11 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("login_token", login_token),
     ("netlink_answer", netlink_answer),
     ("nft_description", nft_description),
+    ("node_metadata", node_metadata),
     ("pending_login", pending_login),
     ("public_keys", public_keys),
     ("sealed_value", sealed_value),
+    ("task_request", task_request),
     ("template", template),
     ("token_answer", token_answer),
     ("wire_message", wire_message),

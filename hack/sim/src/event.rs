@@ -23,6 +23,7 @@ use crate::server::heard::Heard;
 use crate::server::leading::Reign;
 use crate::server::plans::PlanInHand;
 use crate::time::Nanos;
+use crate::world::locks::LockRequest;
 
 /// A node, by its offset.
 pub type NodeIx = u32;
@@ -70,10 +71,50 @@ pub enum Event {
     FaultEnds(u32),
     /// An operator does something.
     Op(u32),
+    /// Something happens to a request about a lock.
+    Lock(LockEvent),
     /// A second has passed.
     Second,
     /// A processor has done the first work that waited for it.
     Worked { cpu: CpuIx, life: u32 },
+}
+
+/// The steps of a request about a lock.
+#[derive(Clone, Copy, Debug)]
+pub enum LockEvent {
+    /// A client looks what is due.
+    Turn { client: usize },
+    /// A request arrives at a server.
+    Arrives {
+        server: ServerIx,
+        request: LockRequest,
+    },
+    /// A renewal arrives at the server that another one takes for the leader.
+    LeaderAsked {
+        asked: ServerIx,
+        leader: ServerIx,
+        request: LockRequest,
+    },
+    /// A majority has told a leader that it still led in this term when it was asked.
+    Confirmed {
+        asked: ServerIx,
+        leader: ServerIx,
+        term: u64,
+        request: LockRequest,
+    },
+    /// An answer arrives at its client.
+    Answered { request: LockRequest, granted: bool },
+}
+
+impl LockEvent {
+    /// The server that it happens at.
+    pub fn server(&self) -> Option<ServerIx> {
+        match self {
+            Self::Arrives { server, .. } => Some(*server),
+            Self::LeaderAsked { leader, .. } | Self::Confirmed { leader, .. } => Some(*leader),
+            Self::Turn { .. } | Self::Answered { .. } => None,
+        }
+    }
 }
 
 /// What a daemon hears from its own host.

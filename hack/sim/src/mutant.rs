@@ -84,11 +84,17 @@ pub enum Mutant {
     SealsForgotten,
     ResignedOnce,
     RekeysOverNewer,
+    LocksCountFromAcquisition,
+    LockDelayForgotten,
+    RenewedAlone,
+    RenewedAfterEnd,
+    LocksNamedByPath,
+    LocksNeverEnd,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 75] = [
+    pub const ALL: [Self; 81] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -164,6 +170,12 @@ impl Mutant {
         Self::SealsForgotten,
         Self::ResignedOnce,
         Self::RekeysOverNewer,
+        Self::LocksCountFromAcquisition,
+        Self::LockDelayForgotten,
+        Self::RenewedAlone,
+        Self::RenewedAfterEnd,
+        Self::LocksNamedByPath,
+        Self::LocksNeverEnd,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -294,6 +306,14 @@ impl Mutant {
             Self::SealsForgotten => "keys: a key that seals variables is collected",
             Self::ResignedOnce => "keys: only the first allocations of a removed key move",
             Self::RekeysOverNewer => "keys: a rekey replaces a value that was written since",
+            Self::LocksCountFromAcquisition => {
+                "locks: a new leader counts a lock's time from its acquisition"
+            }
+            Self::LockDelayForgotten => "locks: a new leader frees a lock that is delayed",
+            Self::RenewedAlone => "locks: a leader renews a lock without asking a majority",
+            Self::RenewedAfterEnd => "locks: a lock is renewed whose end was proposed",
+            Self::LocksNamedByPath => "locks: an end names the variable and not the lock",
+            Self::LocksNeverEnd => "locks: a lock that nobody renews does not end",
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -352,6 +372,12 @@ impl Mutant {
             | Self::SealsForgotten
             | Self::ResignedOnce
             | Self::RekeysOverNewer => Scenario::Keys,
+            Self::LocksCountFromAcquisition
+            | Self::LockDelayForgotten
+            | Self::RenewedAlone
+            | Self::RenewedAfterEnd
+            | Self::LocksNamedByPath
+            | Self::LocksNeverEnd => Scenario::Locks,
             Self::SilentStays => Scenario::Operators,
             Self::WaitsShort
             | Self::LatenessUntold

@@ -15,7 +15,7 @@ use crate::stopwatch::Stopwatch;
 use crate::time::Nanos;
 
 /// Every scenario that a series goes through, Storm most often.
-pub const ROUND: [Scenario; 30] = [
+pub const ROUND: [Scenario; 31] = [
     Scenario::Storm,
     Scenario::Leaders,
     Scenario::Storm,
@@ -43,6 +43,7 @@ pub const ROUND: [Scenario; 30] = [
     Scenario::Dispatch,
     Scenario::Preempt,
     Scenario::Keys,
+    Scenario::Locks,
     Scenario::Stuck,
     Scenario::Operators,
     Scenario::SessionStorm,

@@ -45,6 +45,7 @@ pub mod journal;
 pub mod key;
 pub mod lanes;
 pub mod lifecycle;
+pub mod metadata;
 pub mod node_core;
 mod outbox;
 mod pseudo_random;

@@ -37,6 +37,7 @@ use crate::journal::{Journal, JournalError};
 use crate::keeper_events;
 use crate::keeper_link::{self, LinkError};
 use crate::keys::{self, KeyStore};
+use crate::metadata::MetadataStore;
 use crate::networks::{self, Availability, Networks};
 use crate::oom_watch;
 use crate::queries::Queries;
@@ -174,7 +175,8 @@ pub async fn run(
     let hierarchy = open_cgroups(&config.cgroup_base)?;
     let networks = open_networks(&config, &identity)?;
     let bridge = networks.availability();
-    let found = look_around(&config, &identity, &io, &bridge)?;
+    let metadata = Arc::new(MetadataStore::open(&config.node_dir(), &config.meta));
+    let found = look_around(&config, &identity, &io, (&bridge, &metadata))?;
     let endpoint = bind(&config)?;
 
     let (inputs, received) = mpsc::channel(INPUTS_MAX);
@@ -189,11 +191,9 @@ pub async fn run(
     let node = first_facts(&config, found, &restored);
     let _watches = watch_host(&executor, &node, &inputs);
     let engine = io.engine();
-    let reach = Arc::new(Reach {
-        endpoint: endpoint.clone(),
-        config: live.clone(),
-        calls: Arc::new(CallServer::new(Arc::clone(&executor), io, inputs.clone())),
-    });
+    let of_calls = (io, inputs.clone(), Arc::clone(&metadata));
+    let calls = CallServer::new(Arc::clone(&executor), of_calls);
+    let reach = reach(&endpoint, &live, calls);
     let session = Arc::new(SessionContext {
         outside: Arc::<Reach>::clone(&reach),
         identity: identity.clone(),
@@ -203,7 +203,8 @@ pub async fn run(
         queries,
     });
     executor.task_api.forward(Arc::downgrade(&session));
-    let caretaker = Caretaker::new(&reach, &session, path, engine, bridge, seed);
+    let own = (bridge, metadata);
+    let caretaker = Caretaker::new(&reach, &session, path, engine, own, seed);
     let settings = settings(&config, seed);
     log_start(&identity, &config, &restored, boot_id);
     let core = NodeCore::new(settings, node, restored, kept, boot_id, HostClock.now());
@@ -226,6 +227,15 @@ pub async fn run(
     caretaker.abort();
     say_goodbye(&endpoint).await;
     ended
+}
+
+/// The way to servers, and theirs to us.
+fn reach(endpoint: &Endpoint, config: &LiveConfig, calls: CallServer) -> Arc<Reach> {
+    Arc::new(Reach {
+        endpoint: endpoint.clone(),
+        config: config.clone(),
+        calls: Arc::new(calls),
+    })
 }
 
 /// Goes on with the networks and sockets of the allocations that the journal has; dropping the
@@ -434,9 +444,10 @@ fn look_around(
     config: &Config,
     identity: &NodeIdentity,
     io: &FileIo,
-    bridge: &Availability,
+    (bridge, metadata): (&Availability, &MetadataStore),
 ) -> Result<protocol_model::Node, DaemonError> {
-    let found = fingerprint(config, identity, io.engine(), bridge).map_err(DaemonError::Host)?;
+    let found =
+        fingerprint(config, identity, io.engine(), bridge, metadata).map_err(DaemonError::Host)?;
     if let Some(reason) = found.enforcement.cgroup.reason() {
         tracing::warn!("{reason}");
     }

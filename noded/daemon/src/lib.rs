@@ -52,6 +52,7 @@ pub mod keeper_link;
 pub mod keys;
 mod lane;
 mod leases;
+pub mod metadata;
 pub mod networks;
 mod oom_watch;
 pub mod os_signal;

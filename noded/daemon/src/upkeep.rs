@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   every fingerprint_interval ---\
-//!   SIGHUP --> file --> reload ----+--> Input::Looked      what the host is now
+//!   metadata changed --------------+--> Input::Looked      what the host is now
+//!   SIGHUP --> file --> reload ----+
 //!                         `-----------> Input::Reconfigured
 //!   every gc_interval ----\
 //!   an allocation is gone -+----------> Input::DiskMeasured
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use protocol_error_chain::chain;
 use protocol_transport::{Endpoint, Identity};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use crate::config::{Config, LiveConfig, Reload, reload};
@@ -23,12 +24,15 @@ use crate::file_io::Engine;
 use crate::fingerprint::{disk, fingerprint};
 use crate::identity::NodeIdentity;
 use crate::input::Input;
+use crate::metadata::MetadataStore;
 use crate::networks::Availability;
 use crate::reach::Reach;
 use crate::session::SessionContext;
 
 /// The part of an interval that chance may add: nodes that start together do not look together.
 const JITTER_DIVISOR: u32 = 4;
+/// The least time between two looks for the metadata's sake. Each may be an entry in the log.
+const METADATA_PAUSE: Duration = Duration::from_secs(1);
 
 /// How full the disk with allocations is, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +63,7 @@ pub(crate) struct Caretaker {
     identity: NodeIdentity,
     engine: Engine,
     bridge: Availability,
+    metadata: Arc<MetadataStore>,
     endpoint: Endpoint,
     inputs: mpsc::Sender<Input>,
     /// Somebody made room: the disk is to be measured again.
@@ -74,7 +79,7 @@ impl Caretaker {
         session: &SessionContext,
         path: PathBuf,
         engine: Engine,
-        bridge: Availability,
+        (bridge, metadata): (Availability, Arc<MetadataStore>),
         seed: [u8; 16],
     ) -> Self {
         Self {
@@ -83,6 +88,7 @@ impl Caretaker {
             identity: session.identity.clone(),
             engine,
             bridge,
+            metadata,
             endpoint: reach.endpoint.clone(),
             inputs: session.inputs.clone(),
             measure: Arc::new(Notify::new()),
@@ -97,6 +103,8 @@ impl Caretaker {
         surroundings: Arc<dyn Surroundings>,
     ) {
         let mut round = 0;
+        let mut metadata = self.metadata.changes();
+        let mut metadata_look_from = Instant::now();
         let mut look_at = Instant::now() + self.next_look(round);
         let mut measure_at = Instant::now() + self.config.now().upkeep.gc_interval;
         loop {
@@ -119,6 +127,10 @@ impl Caretaker {
                     self.measure().await
                 }
                 () = self.measure.notified() => self.measure().await,
+                () = changed(&mut metadata, metadata_look_from) => {
+                    metadata_look_from = Instant::now() + METADATA_PAUSE;
+                    self.look().await
+                }
             };
             if told.is_err() {
                 return;
@@ -138,8 +150,8 @@ impl Caretaker {
 
     async fn look(&self) -> Result<(), LoopEnded> {
         let (config, identity, engine) = (self.config.now(), self.identity.clone(), self.engine);
-        let bridge = self.bridge.clone();
-        let look = move || fingerprint(&config, &identity, engine, &bridge);
+        let (bridge, metadata) = (self.bridge.clone(), Arc::clone(&self.metadata));
+        let look = move || fingerprint(&config, &identity, engine, &bridge, &metadata);
         let looked = tokio::task::spawn_blocking(look).await;
         match looked {
             Ok(Ok(found)) => self.tell(Input::Looked(Ok(Box::new(found.node)))).await,
@@ -217,6 +229,14 @@ impl Caretaker {
         self.endpoint
             .use_identity(&identity)
             .map_err(|error| chain(&error))
+    }
+}
+
+/// Ends when the metadata has changed, not before `from`. Loses no change where it is dropped.
+async fn changed(changes: &mut watch::Receiver<()>, from: Instant) {
+    tokio::time::sleep_until(from).await;
+    if changes.changed().await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use protocol_model::duration::text;
 use protocol_model::nullable::{self, or_default};
 use protocol_model::{SecretText, UnixNanos};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::endpoint::Parameter;
 use crate::needs::{DESTROY_VARIABLE, READ_VARIABLE, SHOWN, WRITE_VARIABLE};
@@ -55,9 +57,31 @@ pub struct VariableRequest {
     #[serde(deserialize_with = "or_default")]
     pub path: String,
     /// Keys and values, at most 64 KiB in all.
+    #[serde(deserialize_with = "items")]
     pub items: Option<VariableItems>,
     /// The lock to acquire, or the one that the caller holds.
     pub lock: Option<VariableLock>,
+}
+
+/// Reads items. An error names a key and never shows a value, as serde's own errors would.
+fn items<'de, D: Deserializer<'de>>(input: D) -> Result<Option<VariableItems>, D::Error> {
+    let object = match Value::deserialize(input)? {
+        Value::Null => return Ok(None),
+        Value::Object(object) => object,
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            return Err(D::Error::custom("Items is no object of texts"));
+        }
+    };
+    let mut items = VariableItems::new();
+    for (key, value) in object {
+        let Value::String(text) = value else {
+            return Err(D::Error::custom(format!(
+                "Items: the value of {key:?} is no text"
+            )));
+        };
+        items.insert(key, SecretText::new(text));
+    }
+    Ok(Some(items))
 }
 
 /// A variable.
@@ -128,6 +152,29 @@ mod tests {
             assert_eq!((lock.ttl.as_secs(), lock.lock_delay.as_secs()), (15, 0));
             let written = serde_json::to_value(&lock).unwrap();
             assert_eq!(written["TTL"], "15s");
+        }
+    }
+
+    #[test]
+    fn errors_of_items_show_no_value() {
+        for (items, named) in [
+            ("\"v-secret\"", "Items is no object"),
+            ("[\"v-secret\"]", "Items is no object"),
+            ("{\"k\": [\"v-secret\"]}", "the value of \"k\" is no text"),
+            ("{\"k\": 123456}", "the value of \"k\" is no text"),
+        ] {
+            let body = format!("{{\"Items\": {items}}}");
+            let read = protocol_model::json::from_str::<VariableRequest>(&body);
+            let error = read.unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+            assert!(
+                !error.contains("secret") && !error.contains("1234"),
+                "{error}"
+            );
+        }
+        for body in ["{}", "{\"Items\": null}"] {
+            let read: VariableRequest = protocol_model::json::from_str(body).unwrap();
+            assert_eq!(read.items, None);
         }
     }
 

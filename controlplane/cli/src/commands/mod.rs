@@ -12,6 +12,7 @@ mod keyring;
 pub(crate) mod login;
 pub(crate) mod namespace;
 pub(crate) mod node;
+mod node_meta;
 mod node_pool;
 pub(crate) mod operator;
 pub(crate) mod scaling;

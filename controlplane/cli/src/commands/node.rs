@@ -7,7 +7,7 @@ use protocol_api::nodes::{EligibilityRequest, ListNodes, NodeAllocations, ReadNo
 use protocol_client::{Client, Query};
 use protocol_model::{Eligibility, NodeListStub, NodeStatus};
 
-use super::{drain, foreign, node_pool};
+use super::{drain, foreign, node_meta, node_pool};
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Kind, Length};
 use crate::listing::{Form, PageFlags};
@@ -22,6 +22,9 @@ pub(crate) enum NodeCommand {
     Drain(drain::Drain),
     /// Say whether a node takes more allocations
     Eligibility(SetEligibility),
+    /// Metadata of a node, without a restart of noded
+    #[command(subcommand)]
+    Meta(node_meta::MetaCommand),
     /// Node pools: make, look at, delete
     #[command(subcommand)]
     Pool(node_pool::PoolCommand),
@@ -84,6 +87,7 @@ impl NodeCommand {
             Self::Status(command) => command.run(session).await,
             Self::Drain(command) => command.run(session).await,
             Self::Eligibility(command) => command.run(session).await,
+            Self::Meta(command) => command.run(session).await,
             Self::Pool(command) => command.run(session).await,
         }
     }

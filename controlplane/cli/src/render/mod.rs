@@ -11,6 +11,7 @@ pub(crate) mod job;
 pub(crate) mod keyring;
 pub(crate) mod namespace;
 pub(crate) mod node;
+pub(crate) mod node_meta;
 pub(crate) mod node_pool;
 pub(crate) mod placement;
 pub(crate) mod plan;

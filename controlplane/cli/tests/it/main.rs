@@ -15,6 +15,7 @@ mod logs;
 mod members;
 mod monitor;
 mod namespaces;
+mod node_meta;
 mod node_pools;
 mod periodic;
 mod plan;

@@ -1,4 +1,4 @@
-//! Values that are out of their place, and root keys without their KEK.
+//! Values that are out of their place (threat 20), and root keys without their KEK.
 
 use controlplane_keyring::{
     Keyring, KeyringError, Purpose, RootKey, RootKeys, SEAL_BYTES_MAX, Sealed, WrappedRootKey,

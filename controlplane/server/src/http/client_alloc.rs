@@ -1,9 +1,10 @@
-//! `/v1/client/allocation/:id` and `/v1/client/stats`: what the node of an allocation is asked to
-//! do or to measure.
+//! `/v1/client/allocation/:id`, `/v1/client/stats`, `/v1/client/metadata`: what the node of an
+//! allocation is asked to do or to measure.
 
 use protocol_api::client::{
-    AllocationStats, CollectAllocation, CollectNode, ExecAllocation, NodeStats, RestartAllocation,
-    RestartRequest, SignalAllocation, SignalRequest,
+    AllocationStats, ApplyNodeMetadata, CollectAllocation, CollectNode, ExecAllocation,
+    NodeMetadataRequest, NodeStats, ReadNodeMetadata, RestartAllocation, RestartRequest,
+    SignalAllocation, SignalRequest,
 };
 use protocol_model::NodeId;
 use protocol_wire::v1;
@@ -24,6 +25,8 @@ pub(super) const ROUTES: Routes = routes![
     CollectAllocation => collect,
     CollectNode => collect_host,
     NodeStats => host_stats,
+    ReadNodeMetadata => read_metadata,
+    ApplyNodeMetadata => apply_metadata,
 ];
 
 async fn stats(ask: &Ask) -> Answered {
@@ -73,6 +76,27 @@ async fn host_stats(ask: &Ask) -> Answered {
 async fn collect_host(ask: &Ask) -> Answered {
     let request = Request::CollectGarbage(v1::CollectGarbageRequest {});
     of_node(ask, host(ask)?, request).await
+}
+
+async fn read_metadata(ask: &Ask) -> Answered {
+    let request = Request::ReadMeta(v1::ReadMetaRequest {});
+    of_node(ask, host(ask)?, request).await
+}
+
+/// The node checks the changes: it alone knows those before.
+async fn apply_metadata(ask: &Ask) -> Answered {
+    let NodeMetadataRequest { node_id, meta } = ask.json()?;
+    // First the body's, as in Nomad: a task's URL names the task's node, whether it said so or not.
+    let node = match node_id.as_str() {
+        "" => host(ask)?,
+        named => lookup::id("a node", named)?,
+    };
+    let changes = meta.into_iter();
+    let changes = changes.map(|(key, value)| v1::MetaChange { key, value });
+    let request = Request::ApplyMeta(v1::ApplyMetaRequest {
+        changes: changes.collect(),
+    });
+    of_node(ask, node, request).await
 }
 
 /// The node that `?node_id=` names; the server's own one where it is absent.

@@ -15,6 +15,7 @@
 mod complaint;
 mod first_key;
 mod make;
+mod open_soon;
 mod peers;
 mod proofs;
 mod published;
@@ -30,6 +31,7 @@ use tokio::time::{Instant, sleep_until};
 
 use self::complaint::Complaint;
 pub(crate) use self::make::{MakeError, new_root_key};
+pub(crate) use self::open_soon::{open_variable_soon, seals_without};
 pub(crate) use self::published::jwks;
 pub(crate) use self::seal_soon::{seal_first_token, seal_soon};
 pub(crate) use self::service::KekService;

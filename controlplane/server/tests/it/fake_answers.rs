@@ -1,5 +1,6 @@
 //! What the fake node answers when a server calls it.
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -55,6 +56,14 @@ pub(crate) async fn answer(
             )
             .await;
         }
+        Request::ReadMeta(_) => {
+            json(
+                writer,
+                r#"{"Meta":{"rack":"r1"},"Dynamic":{},"Static":{"rack":"r1"}}"#,
+            )
+            .await;
+        }
+        Request::ApplyMeta(apply) => metadata(writer, apply).await,
         Request::Stats(_) | Request::HostStats(_) => json(writer, r#"{"Timestamp":1}"#).await,
         Request::CollectGarbage(_) if !request.alloc_id.is_empty() => {
             let alloc = AllocId::from_slice(&request.alloc_id).expect("an id");
@@ -74,6 +83,17 @@ pub(crate) async fn answer(
         }
         Request::Exec(exec) => shell(&exec, writer, &mut reader).await,
     }
+}
+
+/// Shows the changes, and refuses those without a key.
+async fn metadata(writer: &mut FrameWriter, apply: v1::ApplyMetaRequest) {
+    let changes = apply.changes.into_iter();
+    let dynamic: BTreeMap<_, _> = changes.map(|it| (it.key, it.value)).collect();
+    if dynamic.is_empty() {
+        return refuse(writer, 400, "missing required Meta object".to_owned()).await;
+    }
+    let answer = serde_json::json!({ "Meta": {}, "Dynamic": dynamic, "Static": {} });
+    json(writer, &answer.to_string()).await;
 }
 
 async fn refuse(writer: &mut FrameWriter, status: u32, message: String) {

@@ -37,6 +37,7 @@ mod running;
 mod single;
 mod snapshots;
 mod successors;
+mod task_api;
 mod task_api_restarts;
 mod task_moves;
 mod template_variables;

@@ -49,7 +49,7 @@ def ask():
 def loop():
     while True:
         count(ask())
-        time.sleep(0.002)
+        time.sleep(0.02)
 
 for _ in range(4):
     threading.Thread(target=loop, daemon=True).start()
@@ -135,7 +135,9 @@ async fn no_connect_of_a_task_is_refused_while_noded_restarts() -> anyhow::Resul
             node.start_again()?;
             starts += 1;
         }
-        let counts = more(&path, "answered").await?;
+        // By a server: a node without a session for 2.6 s is down, and its tasks are replaced.
+        let counts = more(&path, "answered: 200").await;
+        let counts = counts.with_context(|| format!("start {starts}: {}", node.log_end()))?;
         ensure!(counts.of("refused") == 0, "restart {round}: {counts:?}");
     }
     node.wait_ready(&cluster).await?;

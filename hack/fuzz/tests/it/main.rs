@@ -232,6 +232,35 @@ const URL: &[&[u8]] = &[
     b"\"jwks_uri\":",
 ];
 
+/// Parts of heads.
+const HEAD: &[&[u8]] = &[
+    b"\r\n",
+    b"\r\n\r\n",
+    b"\r",
+    b"\n",
+    b" ",
+    b"\t",
+    b"\0",
+    b":",
+    b"GET / HTTP/1.1\r\n",
+    b"POST /v1/jobs HTTP/1.0\r\n",
+    b"Content-Length: 4\r\n",
+    b"Content-Length: 0\r\n",
+    b"content-length:\t4 \r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b"Transfer-Encoding:\x0bchunked\r\n",
+    b"Transfer-Encoding: gzip, chunked\r\n",
+    b"Connection: content-length\r\n",
+    b"Upgrade: h2c\r\n",
+    b"Host: x\r\n",
+    b" folded\r\n",
+    b"0\r\n\r\n",
+    b"http://other",
+    b"/../",
+    b"%2e%2e",
+    b"\xff",
+];
+
 macro_rules! targets {
     ($($name:ident: $target:ident, $seeds:expr, $words:expr;)*) => {
         $(#[test]
@@ -265,6 +294,7 @@ targets! {
     no_records_upset_checkpoints: checkpoint_records, seeds::checkpoint_records(), JSON;
     no_text_upsets_the_job_parser: job_file, seeds::job_files(), HCL;
     no_json_upsets_the_job_model: job_document, seeds::job_documents(), JSON;
+    no_request_of_a_task_is_read_in_two_ways: task_request, seeds::task_requests(), HEAD;
     no_text_upsets_the_templates: template, seeds::templates(), TEMPLATE;
     no_request_upsets_the_server: http_request, seeds::requests(), JSON;
     no_bytes_upset_the_frames_of_jail_children: jail_frame, seeds::jail_frames(), &[];
@@ -273,6 +303,7 @@ targets! {
     no_record_upsets_the_next_keeper: keeper_record, seeds::records(), &[];
     no_state_upsets_the_next_build: keeper_state, seeds::states(), &[];
     no_file_upsets_the_stream_reader: keeper_stream, seeds::streams(), &[];
+    no_text_upsets_the_reader_of_node_metadata: node_metadata, seeds::node_metadata(), &[];
     no_text_upsets_the_reader_of_keks: kek_file, seeds::kek_files(), &[];
     no_file_upsets_the_holder_of_identities: kept_identities, seeds::kept_identities(), JSON;
     no_file_upsets_the_reader_of_public_keys: public_keys, seeds::public_keys(), JSON;

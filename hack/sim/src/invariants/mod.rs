@@ -10,6 +10,7 @@ mod expiries_share_entries;
 mod healthy_not_killed;
 mod launches_once;
 mod leases_end;
+mod locks_hold;
 mod log_goes_on;
 mod map_after_sync;
 mod needed_keys_stay;
@@ -53,6 +54,7 @@ use noded_core::effect::StatusBatch;
 use noded_core::task_runner::Boot;
 use noded_core::{RunKey, Watermark};
 use protocol_wire::report::AllocReport;
+use uuid::Uuid;
 
 use crate::event::{NodeIx, ServerIx};
 use crate::judges::Leased;
@@ -137,6 +139,10 @@ pub enum Observation<'a> {
     },
     /// A client is told which job a dispatch with its token launched.
     Dispatched { token: u32, launched: &'a Launched },
+    /// A client believes in its lock until then.
+    LockHeld { id: Uuid, until: Nanos },
+    /// A client believes in its lock no more, and asks for its release or was refused.
+    LockLeft { id: Uuid },
     /// A second of the run is over.
     Second,
     /// The healed cluster has come to rest.
@@ -209,6 +215,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(healthy_not_killed::HealthyNotKilled),
         Box::<one_leased::OneLeased>::default(),
         Box::<leases_end::LeasesEnd>::default(),
+        Box::<locks_hold::LocksHold>::default(),
         Box::<launches_once::LaunchesOnce>::default(),
         Box::new(stops_leave_enough::StopsLeaveEnough),
         Box::<stops_are_heeded::StopsAreHeeded>::default(),

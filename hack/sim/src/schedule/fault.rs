@@ -198,6 +198,7 @@ pub enum Family {
     SlowLogs,
     Lags,
     LeaderCuts,
+    LongLeaderCuts,
     Drops,
     QuickRestarts,
     Damage,
@@ -237,6 +238,34 @@ impl Family {
         Self::Reboots,
     ];
 
+    /// Leaders change in the middle of handshakes.
+    const LEADERS: [Self; 5] = [
+        Self::StepDowns,
+        Self::ServerKills,
+        Self::ServerCuts,
+        Self::DaemonKills,
+        Self::Cuts,
+    ];
+
+    /// Leaders change, lose their majority, stand still and wait for their log.
+    const OF_LEADERS: [Self; 7] = [
+        Self::StepDowns,
+        Self::ServerKills,
+        Self::ServerCuts,
+        Self::LeaderCuts,
+        Self::SlowLogs,
+        Self::SlowLogs,
+        Self::Stalls,
+    ];
+
+    /// Leaders are cut off for longer than a lock lives.
+    const LONG_CUTS: [Self; 4] = [
+        Self::LongLeaderCuts,
+        Self::SlowLogs,
+        Self::SlowLogs,
+        Self::SlowLogs,
+    ];
+
     pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Self> {
         match scenario {
             Scenario::Periodic => {
@@ -256,6 +285,8 @@ impl Family {
             Scenario::Drain | Scenario::Dispatch | Scenario::Preempt | Scenario::Keys => {
                 Self::CHURN_AND_CUTS.to_vec()
             }
+            Scenario::Locks if rng.chance(500) => Self::LONG_CUTS.to_vec(),
+            Scenario::Locks => Self::OF_LEADERS.to_vec(),
             Scenario::Storm | Scenario::Leased | Scenario::Rolling | Scenario::Operators => {
                 let mut few: Vec<_> = Self::ALL.into_iter().filter(|_| rng.chance(350)).collect();
                 if matches!(scenario, Scenario::Leased | Scenario::Operators) {
@@ -300,13 +331,7 @@ impl Family {
                 Self::Cuts,
             ],
             Scenario::Damaged => vec![Self::Damage, Self::DaemonKills],
-            Scenario::Leaders => vec![
-                Self::StepDowns,
-                Self::ServerKills,
-                Self::ServerCuts,
-                Self::DaemonKills,
-                Self::Cuts,
-            ],
+            Scenario::Leaders => Self::LEADERS.to_vec(),
         }
     }
 }
@@ -375,7 +400,11 @@ pub(super) fn draw(
         return faults;
     }
     // The more nodes, the more faults, so that a large cluster is not a quiet one.
-    let gap = (4 * SECOND / u64::from(size.nodes / 16 + 1)).max(100 * MILLI);
+    let mut gap = (4 * SECOND / u64::from(size.nodes / 16 + 1)).max(100 * MILLI);
+    if scenario == Scenario::Locks {
+        // Each new leader gives a lock its whole time anew: with more of them none would end.
+        gap = 12 * SECOND;
+    }
     let mut at = BEGIN;
     while at < size.until {
         let family = families[rng.offset(families.len())];
@@ -475,6 +504,7 @@ fn one(family: Family, size: Size, rng: &mut Rng) -> (Nanos, FaultKind) {
             (span, FaultKind::LagServer { server, lag })
         }
         Family::LeaderCuts => (span.min(8 * SECOND), FaultKind::CutLeader),
+        Family::LongLeaderCuts => (span + 22 * SECOND, FaultKind::CutLeader),
         Family::Drops => (0, FaultKind::DropConns { server }),
         Family::QuickRestarts => {
             let lasts = rng.between(5 * MILLI, 300 * MILLI);

@@ -99,7 +99,7 @@ pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
         Scenario::PartitionWindow | Scenario::ShutdownWindow => {
             vec![Kind::Window, Kind::Patient, Kind::SystemWindow]
         }
-        Scenario::SessionStorm => vec![Kind::Service],
+        Scenario::SessionStorm | Scenario::Locks => vec![Kind::Service],
         Scenario::Offline => vec![Kind::Service, Kind::System, Kind::Window],
         Scenario::Leased => vec![Kind::Leased, Kind::Service],
         Scenario::Operators => vec![

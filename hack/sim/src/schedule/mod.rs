@@ -132,6 +132,9 @@ pub enum Scenario {
     /// Root keys rotate and are removed, also by force, while variables are written: leaders
     /// change, nodes come and go.
     Keys,
+    /// Clients contend for one lock: leaders change and are cut off, and the clients' messages are
+    /// late and lost.
+    Locks,
     /// Disks of a few nodes refuse every write: these go on with their heartbeats, and accept
     /// nothing.
     Stuck,
@@ -170,6 +173,10 @@ impl Schedule {
         if settings.scenario == Scenario::Stuck {
             // What is not accepted is moved after a minute.
             seconds += 80;
+        }
+        if settings.scenario == Scenario::Locks {
+            // A lock that nobody renews blocks others for 25 s.
+            seconds += 180;
         }
         let nodes = match settings.scenario {
             Scenario::SessionStorm => 70 + nodes * 10,
@@ -225,6 +232,7 @@ fn servers(settings: &Settings) -> u8 {
             | Scenario::Handover
             | Scenario::Log
             | Scenario::Lagging
+            | Scenario::Locks
             | Scenario::SessionStorm
     );
     match (settings.nodes, alone, many) {

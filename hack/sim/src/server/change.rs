@@ -14,6 +14,7 @@ use crate::mutant::Mutant;
 use crate::net::ConnId;
 use crate::time::{MILLI, Nanos, SECOND, wall};
 use crate::world::World;
+use crate::world::locks::LockRequest;
 
 /// How long a change waits for a leader (as the server).
 const PATIENCE: Nanos = 10 * SECOND;
@@ -64,6 +65,8 @@ pub enum Then {
     Keys { reign: Reign },
     /// An operator's wish.
     Op(u32),
+    /// A lock that a client acquires or releases.
+    Lock(LockRequest),
 }
 
 impl Then {
@@ -76,7 +79,9 @@ impl Then {
             }
             Self::Plan(plan) | Self::Settled(plan) => Some(plan.reign().term),
             Self::Updates { led_in, .. } => *led_in,
-            Self::Greet(_) | Self::Synced { .. } | Self::Facts(_) | Self::Op(_) => None,
+            Self::Greet(_) | Self::Synced { .. } | Self::Facts(_) | Self::Op(_) | Self::Lock(_) => {
+                None
+            }
         }
     }
 }
@@ -319,6 +324,7 @@ impl World {
             }
             Then::Keys { reign } => self.on_keys_done(server, reign, &answer),
             Then::Op(op) => self.on_op_done(op, &answer),
+            Then::Lock(request) => self.on_lock_changed(request, &answer),
         }
     }
 }

@@ -15,6 +15,7 @@ use protocol_model::{EvalId, Incarnation, NodeId};
 use super::change::Then;
 use super::heard::{Heard, age};
 use super::keys::KeysInHand;
+use super::locks;
 use crate::event::{Answer, NodeIx, ServerEvent, ServerIx};
 use crate::mutant::Mutant;
 use crate::node_ids::{node_id, node_ix};
@@ -309,6 +310,7 @@ impl World {
             if mutant == Some(Mutant::OneNodePerExpiry) {
                 command = running.one_by_one(command);
             }
+            command = command.or_else(|| locks::planted(mutant, &snapshot, since, now));
             running.house = command.is_some();
         }
         self.rng = drawn;
@@ -394,6 +396,7 @@ fn forgotten(mutant: Option<Mutant>, command: &Command, since: u64) -> bool {
                 _ => false,
             }
         }
+        Command::VariableLocksExpire(_) => mutant == Some(Mutant::LocksNeverEnd),
         Command::NodeDrainComplete { .. } => mutant == Some(Mutant::DrainsNeverOver),
         Command::PendingExpired { .. } => mutant == Some(Mutant::PendingForEver),
         _ => false,

@@ -14,6 +14,7 @@
 //! | `leading`, `plans` | `leading/*` |
 //! | `keys` | `keyring/rotation/*` |
 //! | `change`, `reading` | `cluster/change.rs`, `cluster/mod.rs` |
+//! | `locks` | `cluster/renew.rs` |
 
 pub mod change;
 pub mod entrance;
@@ -22,6 +23,7 @@ pub mod heard;
 mod held;
 mod keys;
 pub mod leading;
+mod locks;
 pub mod plans;
 pub mod reading;
 mod session;
@@ -233,6 +235,7 @@ impl World {
             Event::ToServer { conn, .. } => self.net.conn(*conn)?.server,
             Event::Server { server, .. } => *server,
             Event::Log(event) => self.server_of(event)?,
+            Event::Lock(event) => event.server()?,
             Event::Worked {
                 cpu: CpuIx::Server(server),
                 ..

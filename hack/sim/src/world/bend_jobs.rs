@@ -1,4 +1,4 @@
-//! Where planted bugs about drains, dispatches and preemption bite.
+//! Where planted bugs about drains, dispatches, preemption and locks bite.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::mutant::Mutant;
 use crate::schedule::jobs;
 
 impl World {
-    /// An entry about drains, dispatches or preemption as it is applied.
+    /// An entry about drains, dispatches, preemption or locks as it is applied.
     pub(super) fn bend_jobs(&self, command: &mut Command, seed: [u8; 16], now: UnixNanos) {
         let bent = match (&mut *command, self.mutant) {
             (Command::AllocsMigrate { nodes }, Some(Mutant::DrainedAtOnce)) => {
@@ -32,6 +32,14 @@ impl World {
             }
             (Command::PlanApply(plan), Some(mutant)) => {
                 self.bend_victims(plan, mutant);
+                None
+            }
+            (Command::VariableLocksExpire(expire), Some(Mutant::LocksNamedByPath)) => {
+                for (key, id) in &mut expire.locks {
+                    let variable = self.state().variable(key);
+                    let lock = variable.and_then(|variable| variable.lock.as_ref());
+                    *id = lock.map_or(*id, |lock| lock.id);
+                }
                 None
             }
             _ => None,

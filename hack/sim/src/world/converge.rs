@@ -19,6 +19,7 @@ impl World {
             .or_else(|| self.unfinished_job())
             .or_else(|| self.unfinished_dispatch())
             .or_else(|| self.unfinished_key())
+            .or_else(|| self.unfinished_lock())
             .or_else(|| self.difference())
     }
 

@@ -10,6 +10,7 @@ mod election;
 mod faults;
 mod figures;
 pub(crate) mod keys;
+pub mod locks;
 mod log;
 mod storm;
 mod trace;
@@ -36,6 +37,7 @@ use crate::server::change::Changes;
 use crate::server::reading::Reads;
 use crate::time::{Nanos, SECOND};
 use client::Clients;
+use locks::LockClients;
 pub use log::Log;
 use storm::Cpus;
 pub use trace::Trace;
@@ -78,6 +80,7 @@ pub struct World {
     /// How often somebody began to lead.
     pub(crate) reigns: u64,
     pub(crate) clients: Clients,
+    pub(crate) locks: LockClients,
     /// The kind of everything that was ever placed.
     pub(crate) kinds: BTreeMap<AllocId, Kind>,
     /// What of it fails as soon as it runs.
@@ -134,6 +137,7 @@ impl World {
             reads: Reads::default(),
             reigns: 0,
             clients: Clients::new(&schedule),
+            locks: LockClients::new(settings),
             kinds: BTreeMap::new(),
             broken: BTreeSet::new(),
             resigned: BTreeSet::new(),
@@ -173,6 +177,7 @@ impl World {
             let number = u32::try_from(number).unwrap_or(u32::MAX);
             self.queue.push(op.at, Event::Op(number));
         }
+        self.start_lock_clients();
         self.queue.push(SECOND, Event::Second);
     }
 
@@ -259,6 +264,7 @@ impl World {
             Event::FaultBegins(fault) => self.begin_fault(fault),
             Event::FaultEnds(fault) => self.end_fault(fault),
             Event::Op(op) => self.begin_op(op),
+            Event::Lock(event) => self.on_lock_event(event),
             Event::Second => self.on_second(),
             // Only `take_up` has processors.
             Event::Worked { .. } => {}

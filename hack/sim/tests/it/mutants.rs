@@ -428,3 +428,33 @@ fn allocations_that_stay_with_a_removed_key_are_found() {
 fn a_rekey_that_replaces_a_newer_value_is_found() {
     assert_found(Mutant::RekeysOverNewer, &["needed_keys_stay"]);
 }
+
+#[test]
+fn a_new_leader_that_counts_a_lock_from_its_acquisition_is_found() {
+    assert_found(Mutant::LocksCountFromAcquisition, &["locks_hold"]);
+}
+
+#[test]
+fn a_new_leader_that_forgets_the_delay_of_a_lock_is_found() {
+    assert_found(Mutant::LockDelayForgotten, &["locks_hold"]);
+}
+
+#[test]
+fn a_leader_that_renews_locks_without_a_majority_is_found() {
+    assert_found(Mutant::RenewedAlone, &["locks_hold"]);
+}
+
+#[test]
+fn a_renewal_of_a_lock_whose_end_was_proposed_is_found() {
+    assert_found(Mutant::RenewedAfterEnd, &["locks_hold"]);
+}
+
+#[test]
+fn an_end_that_names_the_variable_and_not_the_lock_is_found() {
+    assert_found(Mutant::LocksNamedByPath, &["locks_hold"]);
+}
+
+#[test]
+fn a_lock_that_nobody_renews_and_that_does_not_end_is_found() {
+    assert_found(Mutant::LocksNeverEnd, &["liveness"]);
+}

@@ -31,12 +31,13 @@ fn seeds_of_every_scenario_hold() {
 }
 
 #[test]
-fn seeds_of_drains_dispatches_preemptions_and_keys_hold() {
+fn seeds_of_drains_dispatches_preemptions_keys_and_locks_hold() {
     for scenario in [
         Scenario::Drain,
         Scenario::Dispatch,
         Scenario::Preempt,
         Scenario::Keys,
+        Scenario::Locks,
     ] {
         let first = Settings {
             scenario,

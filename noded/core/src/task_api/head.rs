@@ -9,6 +9,8 @@
 //! | a coding other than `chunked`; chunked in HTTP/1.0 | the end of the body is not known |
 //! | a space before the colon, a name that is no token | parsers differ in the name |
 //! | a target that does not begin with a slash | it names another host |
+//! | a segment `.` or `..` of a path, also as `%2e` | parsers differ in the route |
+//! | `CONNECT` | bytes of another protocol follow the answer |
 
 use std::fmt;
 
@@ -39,6 +41,10 @@ pub enum BadHead {
     RequestLine,
     /// The target does not begin with a slash, or has a control character.
     Target,
+    /// A segment of the path is `.` or `..`.
+    Dots,
+    /// The method is `CONNECT`.
+    Tunnel,
     /// The version is neither HTTP/1.1 nor HTTP/1.0.
     Version,
     /// A line begins with a space or a tab.
@@ -64,6 +70,8 @@ impl fmt::Display for BadHead {
             Self::LineEnd => "a line does not end with CR LF",
             Self::RequestLine => "the first line is not METHOD TARGET VERSION",
             Self::Target => "the target does not begin with a slash",
+            Self::Dots => "a segment of the path is . or ..",
+            Self::Tunnel => "there is no tunnel to CONNECT to",
             Self::Version => "the version is neither HTTP/1.1 nor HTTP/1.0",
             Self::Folded => "a header is folded",
             Self::Name => "the name of a header is no token",
@@ -85,12 +93,21 @@ pub fn end(bytes: &[u8]) -> Option<usize> {
     empty.map(|at| at + 4)
 }
 
-/// Whether bytes that do not hold a whole head yet can still become a good one.
+/// As [`end`], where the first `looked` bytes were looked at before and do not hold one. A head
+/// that comes byte by byte costs no more than one that comes at once.
+pub fn end_behind(bytes: &[u8], looked: usize) -> Option<usize> {
+    let from = looked.saturating_sub(3);
+    end(bytes.get(from..).unwrap_or_default()).map(|at| from + at)
+}
+
+/// Whether bytes that do not hold a whole head yet can still become a good one. The first `looked`
+/// ones were found good before.
 ///
 /// # Errors
 /// Where they cannot.
-pub fn check_beginning(bytes: &[u8]) -> Result<(), BadHead> {
-    check_line_ends(bytes)?;
+pub fn check_beginning(bytes: &[u8], looked: usize) -> Result<(), BadHead> {
+    let (known, new) = bytes.split_at(looked.min(bytes.len()));
+    check_line_ends(known.last().copied().unwrap_or_default(), new)?;
     match bytes.len() < HEAD_BYTES_MAX {
         true => Ok(()),
         false => Err(BadHead::TooLong),
@@ -105,7 +122,7 @@ pub fn check(head: &[u8]) -> Result<Framing, BadHead> {
     if head.len() > HEAD_BYTES_MAX {
         return Err(BadHead::TooLong);
     }
-    check_line_ends(head)?;
+    check_line_ends(0, head)?;
     let head = head.strip_suffix(b"\r\n\r\n").ok_or(BadHead::LineEnd)?;
     let mut lines = head.split(|byte| *byte == b'\n').map(|line| {
         // Each LF has its CR, and the last line has neither.
@@ -120,8 +137,7 @@ pub fn check(head: &[u8]) -> Result<Framing, BadHead> {
 }
 
 /// Each CR before an LF, and each LF behind a CR; the last byte may be a CR.
-fn check_line_ends(bytes: &[u8]) -> Result<(), BadHead> {
-    let mut before = 0;
+fn check_line_ends(mut before: u8, bytes: &[u8]) -> Result<(), BadHead> {
     for byte in bytes {
         if (before == b'\r') != (*byte == b'\n') {
             return Err(BadHead::LineEnd);
@@ -146,10 +162,32 @@ fn check_request_line(line: &[u8]) -> Result<bool, BadHead> {
     if !target.starts_with(b"/") || !target.iter().all(is_visible) {
         return Err(BadHead::Target);
     }
+    let path = target.split(|byte| *byte == b'?').next();
+    let mut segments = path.unwrap_or_default().split(|byte| *byte == b'/');
+    if segments.any(is_dots) {
+        return Err(BadHead::Dots);
+    }
+    if method == b"CONNECT" {
+        return Err(BadHead::Tunnel);
+    }
     match version {
         b"HTTP/1.1" => Ok(true),
         b"HTTP/1.0" => Ok(false),
         _ => Err(BadHead::Version),
+    }
+}
+
+/// Whether a segment of a path is `.` or `..`, in any encoding.
+fn is_dots(segment: &[u8]) -> bool {
+    let mut dots = 0;
+    let mut rest = segment;
+    loop {
+        rest = match rest {
+            [b'.', rest @ ..] | [b'%', b'2', b'e' | b'E', rest @ ..] => rest,
+            [] => return (1..=2).contains(&dots),
+            _ => return false,
+        };
+        dots += 1;
     }
 }
 

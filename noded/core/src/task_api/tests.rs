@@ -139,6 +139,19 @@ const HEADS: &[(&str, Result<Framing, BadHead>)] = &[
     ("OPTIONS * HTTP/1.1\r\n\r\n", Err(BadHead::Target)),
     ("CONNECT other:80 HTTP/1.1\r\n\r\n", Err(BadHead::Target)),
     ("GET /a\u{1} HTTP/1.1\r\n\r\n", Err(BadHead::Target)),
+    ("CONNECT /a HTTP/1.1\r\n\r\n", Err(BadHead::Tunnel)),
+    (
+        "GET //other/v1/jobs HTTP/1.1\r\n\r\n",
+        Ok(Framing::Sized(0)),
+    ),
+    ("GET /v1/../a HTTP/1.1\r\n\r\n", Err(BadHead::Dots)),
+    ("GET /v1/%2E. HTTP/1.1\r\n\r\n", Err(BadHead::Dots)),
+    ("GET /v1/./a?b HTTP/1.1\r\n\r\n", Err(BadHead::Dots)),
+    (
+        "GET /v1/...?a=/../b HTTP/1.1\r\n\r\n",
+        Ok(Framing::Sized(0)),
+    ),
+    ("GET /v1/a..%2f HTTP/1.1\r\n\r\n", Ok(Framing::Sized(0))),
     ("GET  /a HTTP/1.1\r\n\r\n", Err(BadHead::RequestLine)),
     ("GET /a b HTTP/1.1\r\n\r\n", Err(BadHead::RequestLine)),
     ("GET\t/a HTTP/1.1\r\n\r\n", Err(BadHead::RequestLine)),
@@ -163,14 +176,14 @@ fn heads_are_taken_or_refused_by_this_table() {
 fn a_head_without_an_end_is_refused_at_its_limit() {
     let mut bytes = b"GET /".to_vec();
     bytes.resize(HEAD_BYTES_MAX - 1, b'a');
-    assert_eq!(head::check_beginning(&bytes), Ok(()));
+    assert_eq!(head::check_beginning(&bytes, 0), Ok(()));
     bytes.push(b'a');
-    assert_eq!(head::check_beginning(&bytes), Err(BadHead::TooLong));
+    assert_eq!(head::check_beginning(&bytes, 0), Err(BadHead::TooLong));
     assert_eq!(
-        head::check_beginning(b"GET / HTTP/1.1\n"),
+        head::check_beginning(b"GET / HTTP/1.1\n", 0),
         Err(BadHead::LineEnd)
     );
-    assert_eq!(head::check_beginning(b"GET / HTTP/1.1\r"), Ok(()));
+    assert_eq!(head::check_beginning(b"GET / HTTP/1.1\r", 0), Ok(()));
 }
 
 #[test]
@@ -369,11 +382,33 @@ fn connections_are_limited_in_number() {
     assert!(guard.open());
 }
 
+/// A head that comes in two pieces, cut anywhere, is judged as one that comes whole.
+#[test]
+fn a_head_in_two_pieces_is_taken_or_refused_as_a_whole_one() {
+    for &(text, expected) in HEADS {
+        let bytes = text.as_bytes();
+        for looked in 0..bytes.len() {
+            let begun = head::check_beginning(&bytes[..looked], 0);
+            if begun.is_err() || head::end(&bytes[..looked]).is_some() {
+                assert!(expected.is_err() || looked == bytes.len(), "{text:?}");
+                continue;
+            }
+            assert_eq!(
+                head::end_behind(bytes, looked),
+                head::end(bytes),
+                "{text:?}"
+            );
+            let whole = head::check_beginning(bytes, looked);
+            assert_eq!(whole, head::check_beginning(bytes, 0), "{text:?} {looked}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_the_check_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = head::check(&bytes);
-        let _ = head::check_beginning(&bytes);
+        let _ = head::check_beginning(&bytes, 0);
         if let Some(end) = head::end(&bytes) {
             prop_assert!(end <= bytes.len());
         }

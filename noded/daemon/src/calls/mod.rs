@@ -4,6 +4,7 @@
 //!   NodeCall stream --NodeRequest--> CallServer --+-- files: logs, list, stat, read
 //!                   <--NodeReply*---              +-- core:  restart, signal
 //!                                                 +-- stats: cgroups, host
+//!                                                 +-- meta:  the node's metadata
 //!                                                 `-- exec:  a process beside the task
 //! ```
 
@@ -14,6 +15,7 @@ mod follow;
 pub(crate) mod foreign;
 mod log_cursor;
 mod logs;
+mod metadata;
 mod replies;
 mod stats;
 
@@ -37,6 +39,7 @@ use crate::file_io::FileIo;
 use crate::file_watch::FileWatch;
 use crate::fingerprint::core_mhz;
 use crate::input::{AllocView, Input, Question};
+use crate::metadata::MetadataStore;
 
 /// Calls at a time; more are refused.
 pub(crate) const CALLS_MAX: u32 = 256;
@@ -53,6 +56,7 @@ pub struct CallServer {
     /// `None` where the kernel tells nothing: files are looked at by the clock.
     files: Option<FileWatch>,
     inputs: mpsc::Sender<Input>,
+    metadata: Arc<MetadataStore>,
     data_dir: PathBuf,
     /// What a core counts as, where usage is told in MHz.
     core_mhz: u64,
@@ -61,7 +65,10 @@ pub struct CallServer {
 
 impl CallServer {
     /// A server of calls.
-    pub fn new(executor: Arc<Executor>, io: FileIo, inputs: mpsc::Sender<Input>) -> Self {
+    pub fn new(
+        executor: Arc<Executor>,
+        (io, inputs, metadata): (FileIo, mpsc::Sender<Input>, Arc<MetadataStore>),
+    ) -> Self {
         Self {
             data_dir: executor.config.now().data_dir.clone(),
             executor,
@@ -69,6 +76,7 @@ impl CallServer {
             io,
             files: watch_files(),
             inputs,
+            metadata,
             slots: Arc::new(Semaphore::new(CALLS_MAX as usize)),
         }
     }
@@ -125,6 +133,8 @@ impl CallServer {
             Request::CollectGarbage(v1::CollectGarbageRequest {}) => {
                 return self.collect_garbage(&message.alloc_id).await;
             }
+            Request::ReadMeta(v1::ReadMetaRequest {}) => return self.read_meta(replies).await,
+            Request::ApplyMeta(request) => return self.apply_meta(request, replies).await,
             Request::Foreign(v1::ForeignRequest {}) => {
                 let wish = ForeignWish::List;
                 return self.foreign(&message.alloc_id, wish, replies).await;
@@ -158,6 +168,8 @@ impl CallServer {
             Request::Exec(request) => self.exec(&view, request, reader, replies).await,
             Request::HostStats(_)
             | Request::CollectGarbage(_)
+            | Request::ReadMeta(_)
+            | Request::ApplyMeta(_)
             | Request::Foreign(_)
             | Request::ReleaseForeign(_) => Ok(()),
         }

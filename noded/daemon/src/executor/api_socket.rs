@@ -68,9 +68,9 @@ impl Executor {
         listens.map_err(|error| chain(&error))
     }
 
-    /// Listens again for the tasks that run since an earlier life of the daemon, and on every socket
-    /// that keeper held. keeper holds the ones that are bound anew, and a keeper after this one holds
-    /// all, until the answer is dropped. Blocks for a moment.
+    /// Listens again for the tasks that run since an earlier life of the daemon, and on every
+    /// socket that keeper held. keeper holds the ones that are bound anew, and a keeper after this
+    /// one holds all, until the answer is dropped. Blocks for a moment.
     pub(crate) async fn take_up_sockets(self: &Arc<Self>, core: &NodeCore) -> JoinSet<()> {
         let mut holding = JoinSet::new();
         if self.task_api.is_enabled() {

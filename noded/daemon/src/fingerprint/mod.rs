@@ -25,6 +25,7 @@ use crate::clock;
 use crate::config::{Config, Switch};
 use crate::file_io::Engine;
 use crate::identity::NodeIdentity;
+use crate::metadata::MetadataStore;
 use crate::networks::Availability;
 
 /// The release of Nomad whose API and job files we follow: jobs constrain on it.
@@ -60,6 +61,7 @@ pub fn fingerprint(
     identity: &NodeIdentity,
     engine: Engine,
     bridge: &Availability,
+    metadata: &MetadataStore,
 ) -> Result<Fingerprint, HostError> {
     let enforcement = enforcement(&config.cgroup_base);
     if !enforcement.root {
@@ -71,7 +73,7 @@ pub fn fingerprint(
     let mut node = Node::new(identity.id, &config.name, &config.datacenter);
     node.node_pool.clone_from(&config.node_pool);
     node.node_class.clone_from(&config.node_class);
-    node.meta.clone_from(&config.meta);
+    node.meta = metadata.merged(&config.meta);
     node.host_volumes = config
         .host_volumes
         .iter()

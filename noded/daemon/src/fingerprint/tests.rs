@@ -37,7 +37,10 @@ fn looked_with(more: &str) -> Option<Fingerprint> {
         id: NodeId::from_u128(1),
         secret: [0; 32],
     };
-    match fingerprint(&config, &identity, Engine::Plain, &Availability::Present) {
+    let directory = tempfile::tempdir().unwrap();
+    let metadata = MetadataStore::open(directory.path(), &config.meta);
+    let bridge = Availability::Present;
+    match fingerprint(&config, &identity, Engine::Plain, &bridge, &metadata) {
         Ok(found) => Some(found),
         Err(error) => {
             eprintln!("skipped: {error}");

@@ -1,5 +1,5 @@
-//! The sockets of tasks in keeper's custody: those that this noded inherits from the one before, and
-//! copies of its own for keeper.
+//! The sockets of tasks in keeper's custody: those that this noded inherits from the one before,
+//! and copies of its own for keeper.
 //!
 //! ```text
 //!   start: keeper --Take--> inherited --listen--> adopted, if its file is still in its place

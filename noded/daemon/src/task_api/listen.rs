@@ -105,8 +105,7 @@ impl Drop for Connection {
     }
 }
 
-/// Accepts connections until the task is aborted. The listener is shared with those that give keeper
-/// copies of it.
+/// Accepts connections until the task is aborted. keeper gets copies of the listener.
 pub(super) async fn accept(listener: Arc<UnixListener>, socket: Arc<Socket>) {
     let listener = match poll_fd::poll_for(listener, Interest::READABLE) {
         Ok(listener) => listener,
@@ -160,7 +159,7 @@ fn take(socket: &Arc<Socket>, stream: &UnixStream) -> Option<Connection> {
     }
 }
 
-async fn serve(stream: UnixStream, connection: Connection) {
+pub(super) async fn serve(stream: UnixStream, connection: Connection) {
     let connection = Arc::new(connection);
     let service = service_fn(|request| request::serve(Arc::clone(&connection), request));
     let serving = hyper::server::conn::http1::Builder::new()

@@ -23,6 +23,8 @@ mod request;
 mod socket;
 mod stream;
 mod strict;
+#[cfg(test)]
+mod threat_22;
 mod upgraded;
 mod verify;
 
@@ -219,8 +221,8 @@ impl TaskApi {
         }
     }
 
-    /// Closes the sockets of an allocation that has ended, refuses its tokens, and says whether it had
-    /// any socket. Connections that are open end with their tasks.
+    /// Closes the sockets of an allocation that has ended, refuses its tokens, and says whether it
+    /// had any socket. Connections that are open end with their tasks.
     pub(crate) fn close(&self, alloc: AllocId) -> bool {
         self.shared.tokens.end(alloc);
         let mut had_any = false;

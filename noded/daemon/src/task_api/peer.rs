@@ -100,6 +100,9 @@ fn start_time(pid: i32) -> Option<u64> {
 }
 
 #[cfg(test)]
+mod threat_21;
+
+#[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixStream;
 

@@ -28,6 +28,8 @@ pub(super) struct Strict<S> {
     buffer: BytesMut,
     /// Of these, those that may be passed on.
     passed: usize,
+    /// Of the others, those that were found to be the beginning of a head.
+    looked: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,15 +47,20 @@ impl<S> Strict<S> {
             state: State::Head,
             buffer: BytesMut::new(),
             passed: 0,
+            looked: 0,
         }
     }
 
     /// Looks at a head in the buffer. Returns whether something may be passed on now.
     fn look(&mut self) -> bool {
-        let checked = match head::end(&self.buffer) {
+        let looked = std::mem::replace(&mut self.looked, self.buffer.len());
+        let checked = match head::end_behind(&self.buffer, looked) {
             Some(end) => head::check(&self.buffer[..end]).map(|framing| Some((end, framing))),
-            None => head::check_beginning(&self.buffer).map(|()| None),
+            None => head::check_beginning(&self.buffer, looked).map(|()| None),
         };
+        if !matches!(checked, Ok(None)) {
+            self.looked = 0;
+        }
         match checked {
             Ok(None) => return false,
             Ok(Some((end, framing))) => {

@@ -1,7 +1,7 @@
-//! Variables that templates of tasks read: one question per task and path that waits for a change.
+//! Variables that templates of tasks read: asked for once, then watched together.
 //!
 //! ```text
-//!   a rendering --answer--> Read { newest answer } <--TemplateQuery (blocks)-- server
+//!   a rendering --answers--> Read { newest answer } <--TemplateQuery, TemplateWatch-- server
 //!                               |
 //!                               `--> the hook that waits; RunEvent::TemplatesChanged
 //! ```
@@ -13,13 +13,14 @@ mod follow;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use noded_core::RunKey;
 use noded_template::{Dependency, Variable, VariableId};
 use parking_lot::Mutex;
 use protocol_model::AllocId;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use crate::input::Input;
 use crate::queries::Queries;
@@ -61,6 +62,10 @@ pub(crate) struct Variables {
     queries: Arc<Queries>,
     inputs: mpsc::Sender<Input>,
     tasks: Mutex<BTreeMap<TaskId, TaskReads>>,
+    /// There is a new read.
+    added: Notify,
+    /// Whether the reads are followed: from the first one on.
+    is_following: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -88,13 +93,8 @@ struct Read {
     /// The templates that read it: offsets into the task's list, and whether each has had the
     /// newest answer.
     offsets: BTreeMap<usize, bool>,
-    following: tokio::task::JoinHandle<()>,
-}
-
-impl Drop for Read {
-    fn drop(&mut self) {
-        self.following.abort();
-    }
+    /// The index of the newest answer in this session; 0 = it is to be asked for.
+    known_index: u64,
 }
 
 impl Variables {
@@ -103,6 +103,8 @@ impl Variables {
             queries,
             inputs,
             tasks: Mutex::default(),
+            added: Notify::new(),
+            is_following: AtomicBool::new(false),
         }
     }
 
@@ -196,14 +198,16 @@ impl Variables {
         if let Some(read) = task.reads.get_mut(source) {
             read.offsets.entry(offset).or_default();
         } else if count < READS_MAX {
-            let own = Arc::clone(self);
-            let following = tokio::spawn(own.keep_following(id(run), source.clone()));
             let read = Read {
                 answer: None,
                 offsets: BTreeMap::from([(offset, false)]),
-                following,
+                known_index: 0,
             };
             task.reads.insert(source.clone(), read);
+            self.added.notify_one();
+            if !self.is_following.swap(true, Ordering::Relaxed) {
+                tokio::spawn(Arc::clone(self).keep_following());
+            }
         } else {
             tracing::warn!(%run, "a task's templates read more than {READS_MAX} variables");
         }

@@ -249,7 +249,12 @@ async fn token_that_expires_unrenewed_stays_and_is_told_once_by_two_daemons() {
     let mut scene = Scene::new();
     // It expires before the 10 s after which it may be renewed.
     scene.server.sign_for(3);
-    let job = job("old", "raw_exec", &sh("echo up; exec sleep 1000"), both());
+    let job = job(
+        "old",
+        "raw_exec",
+        &sh("trap '' HUP; echo up; exec sleep 1000"),
+        both(),
+    );
     let alloc = alloc(&job, 205);
     let id = alloc.id;
     scene.server.want(alloc, &job);
@@ -304,4 +309,56 @@ async fn tokens_belong_to_a_user_that_only_a_template_names() {
         assert_ne!(found.uid(), 0, "{name}");
         assert_eq!(found.mode() & 0o777, 0o600, "{name}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn node_follows_more_variables_than_its_session_has_streams() {
+    const COUNT: usize = 120;
+    if !can_run() {
+        return;
+    }
+    let scene = Scene::new();
+    let mut text = String::new();
+    for number in 0..COUNT {
+        scene
+            .server
+            .put(&format!("many/{number}"), &[("word", "a")]);
+        text += &format!("{{{{ with nomadVar \"many/{number}\" }}}}{{{{ .word }}}}{{{{ end }}}}");
+    }
+    let more = json!({
+        "Identity": {"Name": "default", "File": true},
+        "Templates": [{
+            "EmbeddedTmpl": text, "DestPath": "local/words", "ChangeMode": "signal",
+            "ChangeSignal": "SIGHUP", "Splay": 0, "Wait": {"Min": 1_000_000, "Max": 2_000_000},
+        }],
+    });
+    let script = "trap 'echo; cat $NOMAD_TASK_DIR/words' HUP; cat $NOMAD_TASK_DIR/words; \
+         while :; do sleep 0.05; done";
+    let job = job("reader", "raw_exec", &sh(script), more.clone());
+    let alloc_of_many = alloc(&job, 207);
+    let id = alloc_of_many.id;
+    scene.server.want(alloc_of_many, &job);
+    let all = "a".repeat(COUNT);
+    output(&scene, id, |text| text == all).await;
+    // Others have their questions answered meanwhile.
+    let other = job_of_other(&more);
+    let alloc_of_other = alloc(&other, 208);
+    let other_id = alloc_of_other.id;
+    scene.server.want(alloc_of_other, &other);
+    output(&scene, other_id, |text| text.contains("up")).await;
+    scene
+        .server
+        .put(&format!("many/{}", COUNT - 1), &[("word", "b")]);
+    let changed = format!("{all}\n{}b", "a".repeat(COUNT - 1));
+    output(&scene, id, |text| text == changed).await;
+}
+
+fn job_of_other(more: &Value) -> std::sync::Arc<protocol_model::Job> {
+    let identity = json!({ "Identity": more["Identity"] });
+    job(
+        "other",
+        "raw_exec",
+        &sh("echo up; exec sleep 1000"),
+        identity,
+    )
 }

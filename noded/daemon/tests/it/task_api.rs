@@ -154,13 +154,13 @@ async fn requests_of_one_connection_share_a_stream_and_short_answers_one_write()
     let (scene, socket) = with_task().await;
     let mut stream = UnixStream::connect(&socket).await.unwrap();
     let mut answers = Vec::new();
-    for (method, target) in [("GET", "/v1/a"), ("HEAD", "/v1/a"), ("GET", "/v1/long")] {
+    for (method, target) in [("GET", "/sized"), ("HEAD", "/sized"), ("GET", "/long")] {
         let request = format!("{method} {target} HTTP/1.1\r\nX-Nomad-Token: {SECRET}\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         let is_whole = |answer: &[u8]| match target {
-            "/v1/long" => answer.ends_with(b"0\r\n\r\n"),
-            _ => method == "HEAD" || answer.ends_with(b"GET /v1/a"),
+            "/long" => answer.ends_with(b"0\r\n\r\n"),
+            _ => method == "HEAD" || answer.ends_with(b"GET /sized"),
         };
         let mut reads = 0;
         while reads == 0 || !is_whole(&answer) {
@@ -175,10 +175,10 @@ async fn requests_of_one_connection_share_a_stream_and_short_answers_one_write()
     }
     let [(get, reads), (head, _), (long, _)] = answers.try_into().unwrap();
     assert_eq!(reads, 1, "{get}");
-    assert!(get.contains("content-length: 9\r\n"), "{get}");
+    assert!(get.contains("content-length: 10\r\n"), "{get}");
     assert!(!get.contains("chunked"), "{get}");
     assert!(
-        head.contains("content-length: 10\r\n") && head.ends_with("\r\n\r\n"),
+        head.contains("content-length: 11\r\n") && head.ends_with("\r\n\r\n"),
         "{head}"
     );
     assert!(long.contains("chunked"), "{long}");

@@ -2,8 +2,10 @@
 
 mod stream;
 
-use protocol_model::FileInfo;
+use std::collections::BTreeMap;
+
 use protocol_model::nullable::or_default;
+use protocol_model::{FileInfo, NodeMetadata};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -24,6 +26,8 @@ const NODE_ID: Parameter = Parameter::text(
     "node_id",
     "the node; with `--dev --node` the server's own if absent",
 );
+const NODE_ID_APPLY: Parameter =
+    Parameter::text("node_id", "as for a read; `NodeID` of the body comes first");
 const GET_OR_PUT: &[Method] = &[Method::Put, Method::Get];
 const LOGS: &[Parameter] = &[
     Parameter::text("task", "the task; required"),
@@ -100,6 +104,24 @@ operations! {
         put("/v1/client/gc", NODE_WRITE).of_node().methods(GET_OR_PUT).parameters(&[NODE_ID]);
     /// read the figures of a host, and `Updates`: reports that wait on the node or for an answer
     NodeStats {} -> Value = get("/v1/client/stats", NODE_READ).of_node().parameters(&[NODE_ID]);
+    /// read the metadata of a node ([operations.md](operations.md#metadata-of-nodes))
+    ReadNodeMetadata {} -> NodeMetadata =
+        get("/v1/client/metadata", NODE_READ).of_node().parameters(&[NODE_ID]);
+    /// change the dynamic metadata of a node
+    ApplyNodeMetadata {} (NodeMetadataRequest) -> NodeMetadata =
+        put("/v1/client/metadata", NODE_WRITE).of_node().parameters(&[NODE_ID_APPLY]);
+}
+
+/// The body of [`ApplyNodeMetadata`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeMetadataRequest {
+    /// The node; empty = as the URL says.
+    #[serde(rename = "NodeID", deserialize_with = "or_default")]
+    pub node_id: String,
+    /// Keys and their values; `null` unsets a key.
+    #[serde(deserialize_with = "or_default")]
+    pub meta: BTreeMap<String, Option<String>>,
 }
 
 /// The body of [`RestartAllocation`].

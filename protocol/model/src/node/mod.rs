@@ -5,6 +5,7 @@
 //! `reconnect`: how long one that lost all servers may take to be back.
 
 mod drain;
+mod metadata;
 mod networks;
 pub mod reconnect;
 mod resources;
@@ -12,6 +13,7 @@ mod shown_drivers;
 mod stub;
 
 pub use drain::*;
+pub use metadata::*;
 pub use networks::*;
 pub use resources::*;
 pub use shown_drivers::ShownDrivers;

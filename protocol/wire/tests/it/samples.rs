@@ -456,7 +456,24 @@ fn request_samples() -> Vec<Sample> {
             "ReleaseForeign",
             Request::ReleaseForeign(v1::ReleaseForeignRequest {}),
         ),
+        of_node("ReadMeta", Request::ReadMeta(v1::ReadMetaRequest {})),
+        of_node("ApplyMeta", Request::ApplyMeta(meta_changes())),
     ]
+}
+
+/// A key that is set, one that is set to nothing, one that is unset.
+fn meta_changes() -> v1::ApplyMetaRequest {
+    let change = |key: &str, value: Option<&str>| v1::MetaChange {
+        key: key.to_owned(),
+        value: value.map(str::to_owned),
+    };
+    v1::ApplyMetaRequest {
+        changes: vec![
+            change("rack", Some("r1")),
+            change("empty", Some("")),
+            change("gone", None),
+        ],
+    }
 }
 
 /// A caller that needs a right on a host volume.
@@ -751,14 +768,16 @@ fn query_samples() -> Vec<Sample> {
         namespace: "default".to_owned(),
         path: "nomad/jobs/web".to_owned(),
     };
-    let template = |source| {
-        Query::Template(v1::TemplateQuery {
-            alloc_id: vec![1; 16].into(),
-            task: "server".to_owned(),
-            known_index: 7,
-            source: Some(source),
-        })
+    let asked = |source| v1::TemplateQuery {
+        alloc_id: vec![1; 16].into(),
+        task: "server".to_owned(),
+        known_index: 7,
+        source: Some(source),
     };
+    let template = |source| Query::Template(asked(source));
+    let watch = Query::TemplateWatch(v1::TemplateWatch {
+        queries: vec![asked(Source::Variable(source()))],
+    });
     let identities = Query::SignIdentities(v1::SignIdentities {
         identities: vec![v1::IdentityName {
             alloc_id: vec![1; 16].into(),
@@ -772,6 +791,7 @@ fn query_samples() -> Vec<Sample> {
         ("keys", keys),
         ("variable", template(Source::Variable(source()))),
         ("variables", template(Source::Variables(source()))),
+        ("watch", watch),
     ]
     .map(|(variant, query)| Sample {
         variant,
@@ -820,6 +840,12 @@ fn reply_samples() -> Vec<Sample> {
         ("error", error),
         ("keys", keys),
         ("template", template),
+        (
+            "moved",
+            Reply::Moved(v1::TemplateMoved {
+                positions: vec![0, 3],
+            }),
+        ),
     ]
     .map(|(variant, reply)| Sample {
         variant,

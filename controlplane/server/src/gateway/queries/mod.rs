@@ -10,9 +10,10 @@
 //!
 //! | limit | value | at the limit |
 //! |---|---|---|
-//! | [`REQUEST_BYTES_MAX`] | 256 KiB | the stream ends |
+//! | [`REQUEST_BYTES_MAX`] | 1 MiB | the stream ends |
 //! | [`BEHIND_MAX`] | 5 s | 503 |
 //! | `identities::IDENTITIES_MAX` | 256 a question | 400 |
+//! | `templates::WATCHED_MAX` | 2,500 a question | 400 |
 
 mod identities;
 mod keys;
@@ -34,8 +35,8 @@ use super::frames::{parse, write};
 use super::streams::{self, OwnStream};
 use super::{Gateway, NODE_FRAME_BYTES_MAX};
 
-/// The longest question: 256 identities of tasks and blocks with long names.
-const REQUEST_BYTES_MAX: usize = 256 * 1024;
+/// The longest question: 2,500 sources of tasks with long names.
+const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 /// How long a node may take to ask.
 const ASKED_MAX: Duration = Duration::from_secs(10);
 /// How long a question waits until this server has applied what the node was told elsewhere.
@@ -95,9 +96,10 @@ async fn answer(
             drop(snapshot);
             keys::wait(gateway, own, asked.known_index).await
         }
-        Some(Query::Template(asked)) => {
+        Some(Query::Template(asked)) => templates::read(gateway, own, &asked, &snapshot),
+        Some(Query::TemplateWatch(watched)) => {
             drop(snapshot);
-            templates::wait(gateway, own, asked).await
+            templates::watch(gateway, own, watched).await
         }
         None => Err((400, "this server does not know the question".to_owned())),
     }

@@ -16,30 +16,61 @@ use super::super::Gateway;
 use super::super::streams::OwnStream;
 use super::{QueryFailure, check_session};
 
+/// The most sources of one watching question. A node has few streams for questions.
+const WATCHED_MAX: usize = 2500;
 /// The most variables of one list.
 const VARIABLES_MAX: usize = 1000;
 
-/// Answers once the index of the source is above `known_index`. Index 0 is answered at once.
-pub(super) async fn wait(
+/// Answers with the variables of a source.
+pub(super) fn read(
     gateway: &Gateway,
     own: &OwnStream,
-    asked: v1::TemplateQuery,
+    asked: &v1::TemplateQuery,
+    snapshot: &Snapshot,
 ) -> Result<Reply, QueryFailure> {
+    Found::of(snapshot, own, asked)?.reply(gateway, snapshot, own)
+}
+
+/// Answers once the index of a source is above the known one, with all of which that is so. Sources
+/// of tasks that are over stay silent.
+pub(super) async fn watch(
+    gateway: &Gateway,
+    own: &OwnStream,
+    watched: v1::TemplateWatch,
+) -> Result<Reply, QueryFailure> {
+    let found = watched.queries.len();
+    if found > WATCHED_MAX {
+        let message = format!("{found} sources: at most {WATCHED_MAX} are watched by a question");
+        return Err((400, message));
+    }
     let mut newest = gateway.cluster.hub().watch();
-    let known_index = asked.known_index;
+    let mut seen = None;
     loop {
         let snapshot = newest.borrow_and_update().clone();
         check_session(&snapshot, own)?;
-        // Each state wakes each question: rights are looked up for an answer alone.
-        let found = Found::of(&snapshot, own, &asked)?;
-        if found.index > known_index || known_index == 0 {
-            return found.reply(gateway, &snapshot, own);
+        // Most states change neither variables nor rights.
+        let index = snapshot.table_index(&[Table::AclPolicies, Table::Variables]);
+        if seen.replace(index) != Some(index) {
+            let positions = moved(&snapshot, own, &watched.queries);
+            if !positions.is_empty() {
+                return Ok(Reply::Moved(v1::TemplateMoved { positions }));
+            }
         }
         drop(snapshot);
         if newest.changed().await.is_err() {
             return Err((503, "the server is shutting down".to_owned()));
         }
     }
+}
+
+fn moved(snapshot: &Snapshot, own: &OwnStream, queries: &[v1::TemplateQuery]) -> Vec<u32> {
+    let has_moved = |asked: &v1::TemplateQuery| {
+        let found = Found::of(snapshot, own, asked);
+        found.is_ok_and(|found| found.index > asked.known_index)
+    };
+    let positions = (0..).zip(queries);
+    let moved = positions.filter(|(_, asked)| has_moved(asked));
+    moved.map(|(position, _)| position).collect()
 }
 
 /// The variables of a source, as one state has them.

@@ -1,6 +1,5 @@
 //! Items of variables: checked, sealed for their place, opened for answers.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -16,11 +15,10 @@ use zeroize::Zeroizing;
 use crate::cluster::ChangeError;
 use crate::http::Api;
 use crate::http::error::HttpError;
+use crate::keyring::{open_variable_soon, seals_without};
 
 /// How long the first root key may take: a leader makes it in the moment after it leads.
 const FIRST_KEY_WITHIN: Duration = Duration::from_secs(5);
-/// How long the keyring may take to follow the root keys of the state.
-const KEYRING_WITHIN: Duration = Duration::from_secs(5);
 /// Between two looks at the keyring.
 const PAUSE: Duration = Duration::from_millis(20);
 /// How often items are sealed again because their key was gone by the time of the entry.
@@ -76,23 +74,9 @@ pub(super) async fn seal(
 /// 503 where this server lacks the key; 500 where they are damaged.
 pub(super) async fn open(api: &Api, variable: &Variable) -> Result<VariableItems, HttpError> {
     let key = &variable.key;
-    let deadline = Instant::now() + KEYRING_WITHIN;
-    let mut sealed = Cow::Borrowed(&variable.sealed);
-    let opened = loop {
-        match api.keyring.open_variable(key, &sealed) {
-            Err(KeyringError::UnknownKey { .. }) if Instant::now() < deadline => {
-                sleep(PAUSE).await;
-                // The same items may have moved on, and their key may have gone.
-                let snapshot = api.cluster.snapshot();
-                let row = snapshot.variable(key);
-                let same = row.filter(|row| row.modify_index == variable.modify_index);
-                if let Some(row) = same {
-                    sealed = Cow::Owned(row.sealed.clone());
-                }
-            }
-            opened => break opened.map_err(refused)?,
-        }
-    };
+    let newest = || api.cluster.snapshot().variable(key).cloned();
+    let opened = open_variable_soon(&api.keyring, variable, newest).await;
+    let opened = opened.map_err(refused)?;
     serde_json::from_slice(&opened).map_err(|_| {
         // The error would quote the items.
         HttpError::internal(format!("the items of variable {key} are damaged"))
@@ -115,11 +99,7 @@ impl SealedAgain {
         if self.0 > SEALED_AGAIN_MAX {
             return false;
         }
-        let deadline = Instant::now() + KEYRING_WITHIN;
-        let sealing = || api.keyring.active().map(|(number, _)| number);
-        while sealing() == Some(*gone) && Instant::now() < deadline {
-            sleep(PAUSE).await;
-        }
+        seals_without(&api.keyring, *gone).await;
         true
     }
 }

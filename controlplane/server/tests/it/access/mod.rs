@@ -7,6 +7,7 @@ mod differences;
 mod freshness;
 mod matrix;
 mod metrics;
+mod node_metadata;
 pub(crate) mod second_look;
 mod threats;
 

@@ -5,6 +5,7 @@ mod forwarded;
 mod requests;
 mod signing;
 mod templates;
+mod threats;
 mod tokens;
 
 use std::path::Path;
@@ -53,6 +54,13 @@ pub(crate) async fn placed_at(
     let alloc = placed.allocs().next().expect("one").id;
     drop(placed);
     (node, alloc)
+}
+
+/// The token of a task, which is valid while its node stays.
+pub(crate) async fn token_of_a_task(world: &World) -> (FakeNode, String) {
+    let (node, alloc) = placed(world).await;
+    let token = token(&node, alloc, "default").await;
+    (node, token)
 }
 
 /// Registers a job, where access control is on with a token for it.

@@ -37,26 +37,18 @@ fn list(prefix: &str) -> Source {
     })
 }
 
-async fn asked(node: &FakeNode, alloc: AllocId, source: Source, known_index: u64) -> Reply {
-    let query = v1::TemplateQuery {
+fn query(alloc: AllocId, source: Source, known_index: u64) -> v1::TemplateQuery {
+    v1::TemplateQuery {
         alloc_id: alloc.as_bytes().to_vec().into(),
         task: "server".to_owned(),
         known_index,
         source: Some(source),
-    };
-    timeout(WOKEN_MAX, ask(node, 0, Query::Template(query)))
-        .await
-        .expect("it is woken")
+    }
 }
 
 /// The paths of an answer, and its index.
-async fn found(
-    node: &FakeNode,
-    alloc: AllocId,
-    source: Source,
-    known_index: u64,
-) -> (Vec<String>, u64) {
-    match asked(node, alloc, source, known_index).await {
+async fn found(node: &FakeNode, alloc: AllocId, source: Source) -> (Vec<String>, u64) {
+    match ask(node, 0, Query::Template(query(alloc, source, 0))).await {
         Reply::Template(reply) => {
             let paths = reply.variables.into_iter().map(|it| it.path);
             (paths.collect(), reply.index)
@@ -65,10 +57,20 @@ async fn found(
     }
 }
 
-async fn refused(node: &FakeNode, alloc: AllocId, source: Source, known_index: u64) -> u32 {
-    match asked(node, alloc, source, known_index).await {
+async fn refused(node: &FakeNode, alloc: AllocId, source: Source) -> u32 {
+    match ask(node, 0, Query::Template(query(alloc, source, 0))).await {
         Reply::Error(error) => error.status,
         other => panic!("not refused: {other:?}"),
+    }
+}
+
+/// The positions of the sources that moved first.
+async fn moved(node: &FakeNode, queries: Vec<v1::TemplateQuery>) -> Vec<u32> {
+    let watch = Query::TemplateWatch(v1::TemplateWatch { queries });
+    let moved = timeout(WOKEN_MAX, ask(node, 0, watch)).await;
+    match moved.expect("it is woken") {
+        Reply::Moved(moved) => moved.positions,
+        other => panic!("nothing moved: {other:?}"),
     }
 }
 
@@ -105,30 +107,58 @@ async fn templates_read_with_the_rights_of_their_task() {
         put(&world, path).await;
     }
     let own = one("nomad/jobs/web");
-    let (paths, _) = found(&node, alloc, own.clone(), 0).await;
+    let (paths, own_index) = found(&node, alloc, own.clone()).await;
     assert_eq!(paths, ["nomad/jobs/web"]);
-    let (paths, _) = found(&node, alloc, list("nomad/jobs"), 0).await;
+    let (paths, _) = found(&node, alloc, list("nomad/jobs")).await;
     assert_eq!(paths, ["nomad/jobs/web", "nomad/jobs/web/web"]);
-    let (paths, index) = found(&node, alloc, one("shared/db"), 0).await;
+    let (paths, index) = found(&node, alloc, one("shared/db")).await;
     assert!(paths.is_empty(), "{paths:?}");
     give(&world, "other").await;
-    let (paths, index) = found(&node, alloc, one("shared/db"), index).await;
+    let shared = query(alloc, one("shared/db"), index);
+    assert_eq!(moved(&node, vec![shared]).await, [0]);
+    let (paths, index) = found(&node, alloc, one("shared/db")).await;
     assert!(paths.is_empty(), "a policy of another group: {paths:?}");
-    let waiting = found(&node, alloc, one("shared/db"), index);
-    let (given, ()) = tokio::join!(waiting, give(&world, "web"));
-    assert_eq!(given.0, ["shared/db"]);
-    assert_eq!(
-        found(&node, alloc, list("shared/"), 0).await.0,
-        ["shared/db"]
-    );
+    let waiting = moved(&node, vec![query(alloc, one("shared/db"), index)]);
+    let (positions, ()) = tokio::join!(waiting, give(&world, "web"));
+    assert_eq!(positions, [0]);
+    assert_eq!(found(&node, alloc, one("shared/db")).await.0, ["shared/db"]);
+    assert_eq!(found(&node, alloc, list("shared/")).await.0, ["shared/db"]);
+    assert!(own_index < index);
 
     // Another node may ask for nothing of it; and nobody once it is over.
     let thief = FakeNode::join_as(&world.server, &world.data_dir(), 2).await;
-    assert_eq!(refused(&thief, alloc, own.clone(), 0).await, 404);
-    let (_, index) = found(&node, alloc, own.clone(), 0).await;
-    let waiting = refused(&node, alloc, own, index);
-    let (status, ()) = tokio::join!(waiting, report(&node, alloc, ClientStatus::Complete));
-    assert_eq!(status, 404);
+    assert_eq!(refused(&thief, alloc, own.clone()).await, 404);
+    report(&node, alloc, ClientStatus::Complete).await;
+    assert_eq!(refused(&node, alloc, own).await, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_question_watches_many_sources_and_names_those_that_moved() {
+    let world = World::start().await;
+    let (node, alloc) = placed(&world).await;
+    for path in ["a", "b"] {
+        put(&world, path).await;
+    }
+    let mut queries = Vec::new();
+    for source in [one("a"), one("missing"), one("b"), list("b")] {
+        let (_, index) = found(&node, alloc, source.clone()).await;
+        queries.push(query(alloc, source, index));
+    }
+    // A task of another node is never told of.
+    queries.push(query(AllocId::from_u128(9), one("b"), 1));
+    let (positions, ()) = tokio::join!(moved(&node, queries.clone()), put(&world, "b"));
+    assert_eq!(
+        positions,
+        [1, 2, 3],
+        "a list and a missing one may be others now"
+    );
+
+    let many = vec![queries[0].clone(); 2501];
+    let watch = Query::TemplateWatch(v1::TemplateWatch { queries: many });
+    match ask(&node, 0, watch).await {
+        Reply::Error(error) => assert_eq!(error.status, 400),
+        other => panic!("too many are watched: {other:?}"),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,6 +166,6 @@ async fn all_variables_are_read_where_access_control_is_off() {
     let world = World::start().await;
     let (node, alloc) = placed(&world).await;
     put(&world, "shared/db").await;
-    let (paths, _) = found(&node, alloc, one("shared/db"), 0).await;
+    let (paths, _) = found(&node, alloc, one("shared/db")).await;
     assert_eq!(paths, ["shared/db"]);
 }

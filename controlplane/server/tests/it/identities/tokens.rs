@@ -12,7 +12,7 @@ use crate::world::refusal;
 
 const DENIED: (u16, &str) = (403, "Permission denied");
 
-async fn with_acl() -> World {
+pub(super) async fn with_acl() -> World {
     World::start_with(|config| config.acl_enabled = true).await
 }
 
@@ -22,11 +22,14 @@ pub(super) async fn report(node: &FakeNode, alloc: AllocId, status: ClientStatus
     node.report(v1::UpdateClass::Urgent, 1, &report).await;
 }
 
-fn of(world: &World, token: &str) -> Client {
+pub(super) fn of(world: &World, token: &str) -> Client {
     world.client.clone().with_token(Some(token.to_owned()))
 }
 
-async fn get(client: &Client, path: &str) -> Result<Value, protocol_client::ClientError> {
+pub(super) async fn get(
+    client: &Client,
+    path: &str,
+) -> Result<Value, protocol_client::ClientError> {
     let query = protocol_client::Query::new();
     Ok(client.get::<Value>(path, &query).await?.value)
 }
@@ -146,23 +149,6 @@ async fn token_for_another_audience_or_of_a_dead_allocation_is_refused() {
         assert!(denied(&world, dead).await);
     }
     assert_eq!(whoami(&world, &vault).await, refused("audience"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn waiting_query_of_a_workload_ends_with_its_allocation() {
-    let world = with_acl().await;
-    let (node, alloc) = placed(&world).await;
-    join_policy(&world, "joins", ["default", "web", "", ""]).await;
-    let client = of(&world, &token(&node, alloc, "default").await);
-    let query = protocol_client::Query::new();
-    let known = client.get::<Value>("/v1/namespaces", &query).await;
-    let known = known.expect("it may").index;
-    let query = query.with("index", known).with("wait", "300s");
-    let waiting = async { refusal(client.get::<Value>("/v1/namespaces", &query).await).0 };
-    let ended = report(&node, alloc, ClientStatus::Complete);
-    let both = async { tokio::join!(waiting, ended) };
-    let both = tokio::time::timeout(std::time::Duration::from_secs(60), both).await;
-    assert_eq!(both.expect("it is woken").0, 403);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 mod foreign;
 mod locks;
 mod rights;
+mod swapped;
 
 use std::time::Duration;
 
@@ -160,7 +161,7 @@ async fn bodies_of_another_shape_are_refused() {
         answer
             .as_str()
             .expect("a text")
-            .contains("expected a string"),
+            .contains("the value of \"k\" is no text"),
         "{answer}"
     );
     let (status, _, answer) = world.raw("PUT /v1/var/a HTTP/1.1", "").await;

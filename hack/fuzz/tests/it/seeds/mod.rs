@@ -56,9 +56,19 @@ pub(crate) fn files(folder: &str, prefix: &str) -> Vec<(String, Vec<u8>)> {
     files
 }
 
+/// The frozen file of a node's dynamic metadata.
+pub(crate) fn node_metadata() -> Vec<Vec<u8>> {
+    bytes_of(files("noded/core/tests/golden/v1", "metadata"))
+}
+
 /// The frozen KEK file.
 pub(crate) fn kek_files() -> Vec<Vec<u8>> {
     bytes_of(files("controlplane/keyring/tests/golden/v1", "kek_file"))
+}
+
+/// Requests of tasks.
+pub(crate) fn task_requests() -> Vec<Vec<u8>> {
+    bytes_of(files("hack/fuzz/seeds", "task-request-"))
 }
 
 /// The frozen tokens that a node holds.

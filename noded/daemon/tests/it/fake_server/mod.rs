@@ -1,8 +1,8 @@
 //! A server that welcomes one node, tells it what to run, and remembers what it says.
 
 mod queries;
-mod requests;
 mod streams;
+mod tasks;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,6 +22,7 @@ use protocol_wire::{PROTOCOL_MAX, v1};
 use tokio::sync::watch;
 
 use streams::serve;
+pub(crate) use tasks::Asked;
 
 const CAP: usize = 16 * 1024 * 1024;
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -68,6 +69,10 @@ pub(crate) struct Known {
     pub(crate) is_closed: bool,
     /// Facts that came outside of a Hello.
     pub(crate) facts: Vec<protocol_model::Node>,
+    /// Requests of tasks, with their whole bodies.
+    pub(crate) asked: Vec<Asked>,
+    /// Requests of tasks that were given up by the node: their stream was reset.
+    pub(crate) left: usize,
 }
 
 #[derive(Debug)]

@@ -27,7 +27,8 @@ pub(super) async fn serve(
     let reply = match request.query.unwrap() {
         Query::SignIdentities(asked) => Reply::Signed(sign(&known, &asked)),
         Query::Keys(asked) => Reply::Keys(keys(&known, &asked).await),
-        Query::Template(asked) => Reply::Template(template(&known, asked).await),
+        Query::Template(asked) => Reply::Template(template(&known, &asked)),
+        Query::TemplateWatch(watched) => Reply::Moved(moved(&known, &watched).await),
     };
     write(&mut writer, &v1::QueryReply { reply: Some(reply) }).await;
 }
@@ -72,12 +73,20 @@ fn sign(known: &watch::Sender<Known>, asked: &v1::SignIdentities) -> v1::SignedI
     v1::SignedIdentities { identities }
 }
 
-async fn template(known: &watch::Sender<Known>, asked: v1::TemplateQuery) -> v1::TemplateReply {
+/// Every source moves with the index.
+async fn moved(known: &watch::Sender<Known>, watched: &v1::TemplateWatch) -> v1::TemplateMoved {
     let mut known = known.subscribe();
-    let known = known
-        .wait_for(|known| known.index > asked.known_index)
-        .await;
-    let known = known.unwrap().clone();
+    let lowest = watched.queries.iter().map(|it| it.known_index).min();
+    let known = known.wait_for(|known| lowest.is_some_and(|lowest| known.index > lowest));
+    let index = known.await.unwrap().index;
+    let positions = (0..).zip(&watched.queries);
+    let positions = positions.filter(|(_, asked)| index > asked.known_index);
+    let positions = positions.map(|(position, _)| position).collect();
+    v1::TemplateMoved { positions }
+}
+
+fn template(known: &watch::Sender<Known>, asked: &v1::TemplateQuery) -> v1::TemplateReply {
+    let known = known.borrow().clone();
     let found = |path: &String| match asked.source.as_ref().unwrap() {
         Source::Variable(source) => *path == source.path,
         Source::Variables(source) => path.starts_with(&source.path),

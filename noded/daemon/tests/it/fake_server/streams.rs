@@ -10,7 +10,7 @@ use protocol_wire::report::AllocReport;
 use protocol_wire::{CALLS_ON_DEMAND_MIN, v1};
 use tokio::sync::watch;
 
-use super::{CAP, INCARNATION, Known, queries, requests, write};
+use super::{CAP, INCARNATION, Known, queries, tasks, write};
 
 pub(super) async fn serve(
     connection: quinn::Connection,
@@ -31,8 +31,8 @@ pub(super) async fn serve(
             }
             StreamKind::NodeUpdates => drop(tokio::spawn(updates(writer, reader, known))),
             StreamKind::NodeWatch => drop(tokio::spawn(watch_stream(writer, reader, known))),
+            StreamKind::TaskApi => drop(tokio::spawn(tasks::serve(writer, reader, known))),
             StreamKind::NodeQuery => drop(tokio::spawn(queries::serve(writer, reader, known))),
-            StreamKind::TaskApi => drop(tokio::spawn(requests::serve(writer, reader, known))),
             StreamKind::Bulk => {
                 let (mut writer, mut reader) = (writer, reader);
                 let frame = reader.expect().await.unwrap();

@@ -164,6 +164,7 @@ async fn requests(planted: &mut Planted) {
     tokens(&world, &manager, planted).await;
     logins(&world, &provider, planted).await;
     refusals(&world, &manager, planted).await;
+    variables(&world, &manager, planted).await;
     outputs(&manager, planted).await;
 }
 
@@ -316,6 +317,46 @@ async fn refusals(world: &World, manager: &Client, planted: &mut Planted) {
     let head = "PUT /v1/acl/token HTTP/1.1";
     let (_, _, answer) = world.raw(head, &truncated).await;
     planted.is_not_in(&answer);
+}
+
+/// Items of variables, and the tokens of a task, where they are used well and where they are not.
+async fn variables(world: &World, manager: &Client, planted: &mut Planted) {
+    let word = planted.add("an item of a variable", "planted-item-4711");
+    let none = Query::new();
+    let path = "/v1/var/nomad/jobs/web";
+    let body = json!({ "Namespace": "default", "Path": "nomad/jobs/web", "Items": { "w": word } });
+    let written = put(manager, path, body.clone()).await.expect("written");
+    assert_eq!(written["Items"]["w"], word);
+    let (_node, token) = crate::identities::token_of_a_task(world).await;
+    for part in token.split('.').skip(1) {
+        planted.add("a part of a workload token", part);
+    }
+    let task = world.client.clone().with_token(Some(token.clone()));
+    let read = task.get::<Value>(path, &none).await.expect("its own");
+    assert_eq!(read.value["Items"]["w"], word);
+    let whoami = task.get::<Value>("/v1/acl/whoami", &none).await;
+    planted.is_not_in(&whoami.expect("it is told").value.to_string());
+    let bent = world.client.clone().with_token(Some(format!("{token}A")));
+    for client in [&task, &bent, &world.client] {
+        let refused = put(client, path, body.clone()).await;
+        planted.is_not_in(&refused.expect_err("no right").to_string());
+        let refused = client.get::<Value>("/v1/jobs", &none).await;
+        planted.is_not_in(&refused.expect_err("no right").to_string());
+    }
+    let refused = bent.get::<Value>(path, &none).await;
+    planted.is_not_in(&refused.expect_err("it is bent").to_string());
+    for wrong in [
+        json!({ "Namespace": "default", "Path": "nomad/jobs/web", "Items": { "w": [word] } }),
+        json!({ "Path": "nomad/jobs/web", "Items": { "w": word.repeat(5000) } }),
+        json!({ "Path": "nomad/jobs/web", "Items": word }),
+    ] {
+        let refused = put(manager, path, wrong).await;
+        planted.is_not_in(&refused.expect_err("a mistake").to_string());
+    }
+    for path in ["/v1/vars", "/v1/vars?prefix=nomad"] {
+        let listed = manager.get::<Value>(path, &none).await;
+        planted.is_not_in(&listed.expect("a list").value.to_string());
+    }
 }
 
 /// Metrics, and what the agent says of itself.
