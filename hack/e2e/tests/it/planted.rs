@@ -24,8 +24,8 @@ const WRITERS: &str = "namespace \"default\" {
 }";
 const DEBUG: &str = "log_level = \"debug\"\n";
 
-/// Asks the API with good and bad tokens, and prints statuses alone. Its text is in the job, so that
-/// it holds no secret as a whole.
+/// Asks the API with good and bad tokens, and prints statuses alone. Its text is in the job: no
+/// secret is in it as a whole.
 const TASK: &str = r#"
 import http.client, os, socket, time
 

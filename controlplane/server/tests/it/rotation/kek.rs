@@ -42,6 +42,14 @@ fn addresses() -> Vec<SocketAddr> {
     addresses.map(|it| it.expect("an address")).collect()
 }
 
+/// Waits until the last task of a server that was shut down has closed its socket.
+async fn is_free(address: SocketAddr) {
+    happens("the port is free", async || {
+        UdpSocket::bind(address).is_ok()
+    })
+    .await;
+}
+
 fn silent(config: &mut Config) {
     config.liveness.silence = std::time::Duration::from_secs(3600);
 }
@@ -98,6 +106,7 @@ async fn a_kek_that_replaces_another_wraps_all_root_keys_and_the_old_file_goes()
     };
     for number in 0..3 {
         servers.remove(0).shutdown().await;
+        is_free(addresses[number]).await;
         servers.push(start(root.path(), number, &addresses, active).await);
     }
     for server in &servers {
@@ -116,6 +125,7 @@ async fn a_kek_that_replaces_another_wraps_all_root_keys_and_the_old_file_goes()
     }
     let mut servers = Vec::new();
     for number in 0..3 {
+        is_free(addresses[number]).await;
         servers.push(start(root.path(), number, &addresses, active).await);
     }
     for server in &servers {
