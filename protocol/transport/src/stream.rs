@@ -149,17 +149,39 @@ impl FrameWriter {
     /// # Errors
     /// When the body is above the cap (nothing is sent then) or the stream broke.
     pub async fn write(&mut self, kind: u8, body: Bytes) -> Result<(), WriteError> {
+        let mut chunks = self.chunks(kind, body)?;
+        self.stream
+            .write_all_chunks(&mut chunks)
+            .await
+            .map_err(WriteError::Stream)
+    }
+
+    /// Hands two frames to the transport at once: they share a packet where they fit in one.
+    ///
+    /// # Errors
+    /// When a body is above the cap (nothing is sent then) or the stream broke.
+    pub async fn write_both(
+        &mut self,
+        first: (u8, Bytes),
+        second: (u8, Bytes),
+    ) -> Result<(), WriteError> {
+        let [header, body] = self.chunks(first.0, first.1)?;
+        let [next_header, next_body] = self.chunks(second.0, second.1)?;
+        let mut chunks = [header, body, next_header, next_body];
+        self.stream
+            .write_all_chunks(&mut chunks)
+            .await
+            .map_err(WriteError::Stream)
+    }
+
+    fn chunks(&self, kind: u8, body: Bytes) -> Result<[Bytes; 2], WriteError> {
         let header = Header {
             kind,
             body_bytes: body.len(),
         }
         .encode(self.body_bytes_max)
         .map_err(WriteError::TooLarge)?;
-        let mut chunks = [Bytes::copy_from_slice(&header), body];
-        self.stream
-            .write_all_chunks(&mut chunks)
-            .await
-            .map_err(WriteError::Stream)
+        Ok([Bytes::copy_from_slice(&header), body])
     }
 
     /// Ends the stream after what was written.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::StreamExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Body as _, Frame, Incoming};
@@ -27,7 +28,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::credential;
 use super::exchange::{self, Asked, Lost};
 use super::listen::{Connection, Socket};
-use super::stream::ApiStream;
+use super::stream::{ApiStream, BODY_PART_BYTES_MAX};
 use super::upgraded;
 use crate::clock;
 
@@ -144,7 +145,35 @@ async fn answer(connection: Arc<Connection>, request: Request<Incoming>) -> Answ
         upgraded::begin(parts.extensions.remove(), stream, (connection, under_way));
         return answer;
     }
-    answer.map(|_| rest(stream, connection, under_way))
+    if !is_short(answer.headers()) {
+        return answer.map(|_| rest(stream, connection, under_way, Bytes::new()));
+    }
+    // Head and body in one write.
+    match stream.receiving.receive::<v1::ApiBody>().await {
+        Ok(v1::ApiBody { data, last }) if last => {
+            give_back(stream, &connection);
+            answer.map(|_| Full::new(data).map_err(never).boxed_unsync())
+        }
+        Ok(v1::ApiBody { data, .. }) => answer.map(|_| rest(stream, connection, under_way, data)),
+        Err(reason) => {
+            tracing::debug!(%reason, "an answer to a task broke off");
+            text(StatusCode::BAD_GATEWAY, "the answer broke off")
+        }
+    }
+}
+
+/// Whether the server has the whole body, and it comes in one part.
+fn is_short(headers: &HeaderMap) -> bool {
+    let length = headers.get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+    length.is_some_and(|length: usize| length <= BODY_PART_BYTES_MAX)
+}
+
+/// Keeps a stream for the connection's next request.
+fn give_back(stream: ApiStream, connection: &Connection) {
+    if stream.is_between {
+        connection.stream.lock().replace(stream);
+    }
 }
 
 /// The server's judgment of a credential. A server that is overloaded or without a leader may have
@@ -208,16 +237,20 @@ fn head(
     }
 }
 
-/// The body of an answer as it comes. With its last part the stream is free for the next request.
-fn rest(stream: ApiStream, connection: Arc<Connection>, under_way: UnderWay) -> AnswerBody {
+/// The body of an answer as it comes, behind its `first` part. With its last part the stream is
+/// free for the next request.
+fn rest(
+    stream: ApiStream,
+    connection: Arc<Connection>,
+    under_way: UnderWay,
+    first: Bytes,
+) -> AnswerBody {
     let rest = Some((stream, connection, under_way));
     let parts = futures::stream::unfold(rest, async |rest| {
         let (mut stream, connection, under_way) = rest?;
         match stream.receiving.receive::<v1::ApiBody>().await {
             Ok(v1::ApiBody { data, last }) if last => {
-                if stream.is_between {
-                    connection.stream.lock().replace(stream);
-                }
+                give_back(stream, &connection);
                 Some((Ok(Frame::data(data)), None))
             }
             Ok(v1::ApiBody { data, .. }) => {
@@ -226,7 +259,8 @@ fn rest(stream: ApiStream, connection: Arc<Connection>, under_way: UnderWay) -> 
             Err(reason) => Some((Err(std::io::Error::other(reason)), None)),
         }
     });
-    StreamBody::new(parts).boxed_unsync()
+    let first = (!first.is_empty()).then(|| Ok(Frame::data(first)));
+    StreamBody::new(futures::stream::iter(first).chain(parts)).boxed_unsync()
 }
 
 fn lost_answer(lost: Lost) -> Answer {

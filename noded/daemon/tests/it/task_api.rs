@@ -147,6 +147,45 @@ async fn tokens_that_no_server_takes_are_refused_without_a_forward() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn requests_of_one_connection_share_a_stream_and_short_answers_one_write() {
+    if !can_run() {
+        return;
+    }
+    let (scene, socket) = with_task().await;
+    let mut stream = UnixStream::connect(&socket).await.unwrap();
+    let mut answers = Vec::new();
+    for (method, target) in [("GET", "/sized"), ("HEAD", "/sized"), ("GET", "/long")] {
+        let request = format!("{method} {target} HTTP/1.1\r\nX-Nomad-Token: {SECRET}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let is_whole = |answer: &[u8]| match target {
+            "/long" => answer.ends_with(b"0\r\n\r\n"),
+            _ => method == "HEAD" || answer.ends_with(b"GET /sized"),
+        };
+        let mut reads = 0;
+        while reads == 0 || !is_whole(&answer) {
+            let mut buffer = [0; 4096];
+            let read = tokio::time::timeout(PATIENCE, stream.read(&mut buffer)).await;
+            let count = read.expect("in time").unwrap();
+            assert_ne!(count, 0, "{}", String::from_utf8_lossy(&answer));
+            answer.extend_from_slice(&buffer[..count]);
+            reads += 1;
+        }
+        answers.push((String::from_utf8(answer).unwrap().to_lowercase(), reads));
+    }
+    let [(get, reads), (head, _), (long, _)] = answers.try_into().unwrap();
+    assert_eq!(reads, 1, "{get}");
+    assert!(get.contains("content-length: 10\r\n"), "{get}");
+    assert!(!get.contains("chunked"), "{get}");
+    assert!(
+        head.contains("content-length: 11\r\n") && head.ends_with("\r\n\r\n"),
+        "{head}"
+    );
+    assert!(long.contains("chunked"), "{long}");
+    assert_eq!(scene.server.known().task_streams, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn flood_of_unknown_tokens_reaches_the_servers_within_its_budget() {
     if !can_run() {
         return;

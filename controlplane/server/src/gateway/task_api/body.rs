@@ -2,10 +2,11 @@
 
 use axum::body::{Body, HttpBody as _};
 use bytes::Bytes;
+use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
 use protocol_error_chain::chain;
 use protocol_transport::{FrameReader, FrameWriter};
-use protocol_wire::kind::from_frame;
+use protocol_wire::kind::{from_frame, to_frame};
 use protocol_wire::v1;
 use tokio::sync::mpsc;
 
@@ -65,6 +66,48 @@ pub(super) fn incoming(
 pub(super) async fn next(reader: &mut FrameReader) -> Result<v1::ApiBody, String> {
     let frame = reader.expect().await.map_err(|error| chain(&error))?;
     from_frame(frame.kind, frame.body).map_err(|error| chain(&error))
+}
+
+/// Sends an answer. A short body that is there already travels with the head: most answers are one
+/// packet.
+///
+/// # Errors
+/// Where it breaks off.
+pub(super) async fn answer(
+    head: &v1::ApiResponse,
+    mut body: Body,
+    writer: &mut FrameWriter,
+) -> Result<(), String> {
+    let length = body.size_hint().exact();
+    let is_short = length.is_some_and(|length| length <= BODY_PART_BYTES_MAX as u64);
+    let first = match is_short {
+        true => body.frame().now_or_never(),
+        false => None,
+    };
+    let (data, last) = match first {
+        None => (Bytes::new(), length == Some(0)),
+        Some(None) => (Bytes::new(), true),
+        Some(Some(Ok(frame))) => {
+            let data = frame.into_data().unwrap_or_default();
+            let last = length == Some(data.len() as u64);
+            (data, last)
+        }
+        Some(Some(Err(error))) => {
+            writer.reset(0);
+            return Err(format!("the answer broke off: {error}"));
+        }
+    };
+    if data.is_empty() && !last {
+        write(writer, head).await?;
+    } else {
+        let part = to_frame(&v1::ApiBody { data, last });
+        let written = writer.write_both(to_frame(head), part).await;
+        written.map_err(|error| chain(&error))?;
+    }
+    match last {
+        true => Ok(()),
+        false => outgoing(body, writer).await,
+    }
 }
 
 /// Sends the body of an answer as it comes.

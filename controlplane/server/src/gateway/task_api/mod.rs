@@ -16,7 +16,7 @@ mod upgrade;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use axum::response::IntoResponse as _;
 use futures::future::BoxFuture;
@@ -29,7 +29,6 @@ use tokio::runtime::Handle;
 
 use self::owner::Owner;
 use super::Gateway;
-use super::frames::write;
 
 /// The largest frame of a request: 16 KiB of head and 64 KiB of body, and what encodes them.
 const FRAME_BYTES_MAX: usize = 128 * 1024;
@@ -194,14 +193,28 @@ impl Stream {
             is_rejected,
         } = answer;
         let (head, body) = response.into_parts();
+        let mut headers = api_headers(&head.headers);
+        let has_length = head.headers.contains_key(header::CONTENT_LENGTH);
+        let length = body.size_hint().exact().filter(|_| !has_length);
+        if let Some(length) = length.filter(|_| may_have_length(head.status)) {
+            headers.push(v1::ApiHeader {
+                name: header::CONTENT_LENGTH.as_str().to_owned(),
+                value: length.to_string().into(),
+            });
+        }
         let head = v1::ApiResponse {
             status: head.status.as_u16().into(),
-            headers: api_headers(&head.headers),
+            headers,
             rejected: is_rejected,
         };
-        write(&mut self.writer, &head).await?;
-        body::outgoing(body, &mut self.writer).await
+        body::answer(&head, body, &mut self.writer).await
     }
+}
+
+/// Whether an answer of this status may have a `Content-Length` (RFC 9110, 8.6).
+fn may_have_length(status: StatusCode) -> bool {
+    let has_none = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
+    !status.is_informational() && !has_none
 }
 
 /// The request that a node forwards, without its body.

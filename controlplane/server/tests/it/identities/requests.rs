@@ -61,6 +61,10 @@ async fn forward(
         }
     }
     let text = String::from_utf8(text).expect("text");
+    let mut headers = head.headers.iter();
+    let length = headers.find(|header| header.name == "content-length");
+    let length = length.map(|header| String::from_utf8_lossy(&header.value).into_owned());
+    assert_eq!(length, Some(text.len().to_string()));
     Some((head.rejected, head.status, text))
 }
 

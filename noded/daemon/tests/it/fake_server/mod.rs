@@ -61,6 +61,8 @@ pub(crate) struct Known {
     pub(crate) keys: (u64, serde_json::Value),
     /// Requests of tasks that were forwarded.
     pub(crate) requests: Vec<v1::ApiRequest>,
+    /// Streams that they came on.
+    pub(crate) task_streams: usize,
     /// Requests of tasks get no answer.
     pub(crate) is_mute_to_tasks: bool,
     /// Connections are closed at once.

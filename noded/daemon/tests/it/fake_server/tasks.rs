@@ -5,6 +5,7 @@
 //! | `/never` | none |
 //! | `/endless` | 200, and a body without an end |
 //! | `/echo` with `Upgrade` | 101, and each byte comes back |
+//! | `/sized` | as another, and its head names the length of its body |
 //! | another | 200 and its own first line; a secret that begins with `0` is rejected |
 
 use std::sync::Arc;
@@ -41,6 +42,7 @@ pub(super) async fn serve(
 ) {
     let frame = reader.expect().await.unwrap();
     let _: v1::AttachBulk = from_frame(frame.kind, frame.body).unwrap();
+    known.send_modify(|known| known.task_streams += 1);
     while let Ok(Some(frame)) = reader.read().await {
         let head: v1::ApiRequest = from_frame(frame.kind, frame.body).unwrap();
         known.send_modify(|known| known.requests.push(head.clone()));
@@ -77,9 +79,14 @@ pub(super) async fn serve(
             }
             "/echo" if is_upgrade => return echo(writer, reader).await,
             _ => {
+                let length = v1::ApiHeader {
+                    name: "content-length".to_owned(),
+                    value: line.len().to_string().into(),
+                };
+                let headers = Some(length).filter(|_| target == "/sized");
                 let head = v1::ApiResponse {
                     status: if rejected { 403 } else { 200 },
-                    headers: Vec::new(),
+                    headers: headers.into_iter().collect(),
                     rejected,
                 };
                 write(&mut writer, &head).await;
