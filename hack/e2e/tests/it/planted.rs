@@ -338,6 +338,20 @@ async fn rotate(shell: &Shell<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The KEK files are the one place of a KEK.
+fn add_keks(cluster: &Cluster, planted: &mut Planted) -> anyhow::Result<()> {
+    let mut keks = Vec::new();
+    for number in 0..cluster.len() {
+        let keyring = cluster.data_dir(number).join("keyring");
+        keks.extend(files(&keyring, "")?);
+    }
+    ensure!(
+        keks.len() >= cluster.len(),
+        "each server has the KEK: {keks:?}"
+    );
+    keks.iter().try_for_each(|kek| planted.add_kek(kek))
+}
+
 /// Searches a file; answers whether it names the job, which it may.
 fn search(planted: &Planted, path: &Path) -> anyhow::Result<bool> {
     let content = content(path)?;
@@ -377,18 +391,7 @@ async fn planted_secrets_are_in_no_file_log_metric_or_snapshot() -> anyhow::Resu
         .output()?;
     ensure!(planted.found_in(&status.stdout).is_none(), "alloc status");
 
-    let mut keks = Vec::new();
-    for number in 0..cluster.len() {
-        let keyring = cluster.data_dir(number).join("keyring");
-        keks.extend(files(&keyring, "")?);
-    }
-    ensure!(
-        keks.len() >= cluster.len(),
-        "each server has the KEK: {keks:?}"
-    );
-    for kek in &keks {
-        planted.add_kek(kek)?;
-    }
+    add_keks(&cluster, &mut planted)?;
     let mut searched = vec![snapshot];
     for number in 0..cluster.len() {
         searched.extend(files(&cluster.data_dir(number), "keyring")?);

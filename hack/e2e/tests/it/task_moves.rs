@@ -79,10 +79,7 @@ async fn said(cluster: &Cluster, server: usize) -> Option<(String, usize)> {
     let log = shell
         .works(&["alloc", "logs", allocs[0]["ID"].as_str()?])
         .ok()?;
-    let newest = log
-        .lines()
-        .filter(|line| line.starts_with("number "))
-        .next_back()?;
+    let newest = log.lines().rfind(|line| line.starts_with("number "))?;
     let server = newest.rsplit_once("server-")?.1.parse().ok()?;
     Some((log, server))
 }

@@ -96,6 +96,12 @@ fn shown(why: &str, job: &str, word: &str) -> String {
     format!("{why}\n{word} exists {path} {path}/group\n{path}/group\n")
 }
 
+async fn must_be(task: &Running<'_>, process: &Process) -> anyhow::Result<()> {
+    let is_same = task.process().await? == *process;
+    ensure!(is_same, "{} was restarted", task.alloc);
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn templates_wait_for_variables_and_follow_their_changes() -> anyhow::Result<()> {
     if !has_root() {
@@ -145,14 +151,8 @@ async fn templates_wait_for_variables_and_follow_their_changes() -> anyhow::Resu
         Ok(Some(()))
     })
     .await?;
-    ensure!(
-        tasks[0].1.process().await? == processes[0],
-        "it was restarted"
-    );
-    ensure!(
-        tasks[2].1.process().await? == processes[2],
-        "it was restarted"
-    );
+    must_be(&tasks[0].1, &processes[0]).await?;
+    must_be(&tasks[2].1, &processes[2]).await?;
 
     // A variable that changes while noded is away; one that goes leaves the text as it is.
     node.kill()?;
@@ -163,16 +163,10 @@ async fn templates_wait_for_variables_and_follow_their_changes() -> anyhow::Resu
         + &shown("signal", "signal", "second")
         + &shown("signal", "signal", "third");
     until_logged(&tasks[0].1, &signalled).await?;
-    ensure!(
-        tasks[0].1.process().await? == processes[0],
-        "it was restarted"
-    );
+    must_be(&tasks[0].1, &processes[0]).await?;
     until_event(&tasks[2].1, "the text that was rendered last stays").await?;
     ensure!(std::fs::read_to_string(&words)? == second, "the text went");
-    ensure!(
-        tasks[2].1.process().await? == processes[2],
-        "it was restarted"
-    );
+    must_be(&tasks[2].1, &processes[2]).await?;
     Ok(())
 }
 

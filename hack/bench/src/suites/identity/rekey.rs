@@ -1,5 +1,5 @@
-//! All variables move to another root key, in this process: the time that each entry keeps the log's
-//! thread busy.
+//! All variables move to another root key, in this process: the time that each entry keeps the
+//! thread of the log busy.
 
 use std::time::{Duration, Instant};
 
