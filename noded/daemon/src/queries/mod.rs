@@ -62,8 +62,8 @@ impl LiveSession {
 pub struct Queries {
     node: NodeId,
     session: watch::Sender<Option<LiveSession>>,
-    /// When the newest session ended that has ended.
-    ended: Mutex<Option<Instant>>,
+    /// When the newest session ended that has ended; before that, when noded started.
+    ended: Mutex<Instant>,
     /// The index of the node's watch: the server answers once it has applied it.
     index: AtomicU64,
 }
@@ -74,7 +74,7 @@ impl Queries {
         Self {
             node,
             session: watch::Sender::new(None),
-            ended: Mutex::new(None),
+            ended: Mutex::new(Instant::now()),
             index: AtomicU64::new(0),
         }
     }
@@ -94,8 +94,9 @@ impl Queries {
         self.session.subscribe()
     }
 
-    /// When a session ended last; `None` before one has.
-    pub(crate) fn session_ended_at(&self) -> Option<Instant> {
+    /// When a session ended last; before one has, when noded started, as its predecessor's session
+    /// ended then.
+    pub(crate) fn session_ended_at(&self) -> Instant {
         *self.ended.lock()
     }
 
@@ -177,7 +178,7 @@ impl Drop for SessionGuard {
                 .as_ref()
                 .is_some_and(|session| session.attempt == self.attempt);
             if is_own {
-                *self.queries.ended.lock() = Some(Instant::now());
+                *self.queries.ended.lock() = Instant::now();
                 *session = None;
             }
             is_own

@@ -49,9 +49,9 @@ impl Forwarder {
         Sessions(self.live.clone())
     }
 
-    /// When a session ended last; `None` before one has.
+    /// When a session ended last, or noded started; `None` where the node ends.
     pub(super) fn lost_at(&self) -> Option<Instant> {
-        self.context.upgrade()?.queries.session_ended_at()
+        Some(self.context.upgrade()?.queries.session_ended_at())
     }
 
     /// Opens a stream in a session.
