@@ -1,8 +1,9 @@
 //! Three servers: whichever is asked, the answer is the same.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use controlplane_server::clock::{HostClock, WallClock};
@@ -23,14 +24,27 @@ use crate::node_calls::run_deaf;
 use crate::world::{PATIENCE, budgets_of_tests, service};
 
 /// Addresses that were free a moment ago: the servers have to know each other's before they start.
+/// They are on a host of their own, so that others take no port while its server is stopped.
 pub(crate) fn addresses() -> Vec<SocketAddr> {
+    static HOSTS: AtomicU8 = AtomicU8::new(1);
+    let host = Ipv4Addr::new(127, 77, 0, HOSTS.fetch_add(1, Ordering::Relaxed));
     let sockets: Vec<UdpSocket> = (0..3)
-        .map(|_| UdpSocket::bind(("127.0.0.1", 0)).expect("a port"))
+        .map(|_| UdpSocket::bind((host, 0)).expect("a port"))
         .collect();
     sockets
         .iter()
         .map(|socket| socket.local_addr().expect("an address"))
         .collect()
+}
+
+/// Waits until the last task of a server that was shut down has closed its socket.
+async fn is_free(address: SocketAddr) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while UdpSocket::bind(address).is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    waited.await.expect("the port is free");
 }
 
 pub(crate) async fn start(
@@ -67,6 +81,7 @@ async fn start_at(
     config.quic_listen = addresses[number];
     config.bootstrap_expect = 3;
     config.retry_join = addresses.iter().map(ToString::to_string).collect();
+    is_free(addresses[number]).await;
     Server::start_at(config, clock).await.expect("a server")
 }
 

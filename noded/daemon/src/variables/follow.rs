@@ -2,18 +2,18 @@
 //! that moved are asked for again.
 //!
 //! ```text
-//!   new session, new read --ask (4 at a time)--> answer, index
-//!            ^                                        |
-//!            | moved, a new read                      v
-//!            +--------------------------- watch (2,500 a question)
+//!   new session, new read --ask (4 tasks at a time)--> answers, index
+//!            ^                                            |
+//!            | moved, a new read                          v
+//!            +------------------------------- watch (2,500 a question)
 //! ```
 //!
 //! A session's connection has few streams, so that no source has one of its own.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use noded_core::Event;
 use noded_core::event::RunEvent;
@@ -34,7 +34,7 @@ const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 /// From one change to the look for the next: those within it are asked for together.
 const ROUND_MIN: Duration = Duration::from_millis(50);
-/// Sources that are asked for at a time.
+/// Tasks whose sources are asked for at a time.
 const ASKED_MAX: usize = 4;
 /// Sources of one watching question: as many as a server takes.
 const WATCHED_MAX: usize = 2_500;
@@ -106,32 +106,46 @@ impl Variables {
     /// Asks for every source without an answer of this session. Returns whether all were answered.
     async fn ask_all(&self, session: &LiveSession) -> bool {
         let wanted: Vec<Followed> = self.followed(|index| index == 0);
+        let tasks = wanted.chunk_by(|one, next| one.task == next.task);
+        let mut waiting = tasks.map(|sources| self.ask_for_task(session, sources));
+        let mut asked: FuturesUnordered<_> = waiting.by_ref().take(ASKED_MAX).collect();
         let mut has_all = true;
-        for part in wanted.chunks(ASKED_MAX) {
-            let mut asked = Vec::new();
-            for one in part {
-                asked.push(self.ask(session, one));
-            }
-            has_all &= join_all(asked).await.into_iter().all(|answered| answered);
+        while let Some(answered) = asked.next().await {
+            has_all &= answered;
+            asked.extend(waiting.next());
         }
         has_all
     }
 
-    async fn ask(&self, session: &LiveSession, one: &Followed) -> bool {
+    /// Asks for sources of one task and takes the answers together: one write may have moved
+    /// several, and its task is told of it once.
+    async fn ask_for_task(&self, session: &LiveSession, sources: &[Followed]) -> bool {
+        let mut answers = Vec::new();
+        for one in sources {
+            if let Some((answer, index)) = self.ask(session, one).await {
+                self.note_index(one, index);
+                answers.push((&one.source, answer));
+            }
+        }
+        let has_all = answers.len() == sources.len();
+        if let Some(first) = sources.first() {
+            self.take(&first.task, answers).await;
+        }
+        has_all
+    }
+
+    /// The variables of a source, and the index of the answer.
+    async fn ask(&self, session: &LiveSession, one: &Followed) -> Option<(Answer, u64)> {
         let query = Query::Template(question(one));
         match self.queries.ask_in(session, query, ANSWER_MAX).await {
             Ok(Reply::Template(reply)) => match read(&reply) {
-                Ok(answer) => {
-                    self.note_index(one, reply.index);
-                    self.take(&one.task, &one.source, answer).await;
-                    return true;
-                }
+                Ok(answer) => return Some((answer, reply.index)),
                 Err(error) => tracing::warn!(%error, "variables of the server are not used"),
             },
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "no variables for templates"),
         }
-        false
+        None
     }
 
     /// Waits until a source has moved: it is to be asked for from then on.
@@ -210,28 +224,35 @@ impl Variables {
         }
     }
 
-    /// An answer came: the hook that waits looks again, and the run that lives is told.
-    async fn take(&self, task: &TaskId, source: &Source, answer: Answer) {
+    /// Answers came: the hook that waits looks again, and the run that lives is told.
+    async fn take(&self, task: &TaskId, answers: Vec<(&Source, Answer)>) {
         let told = {
             let mut tasks = self.tasks.lock();
             let Some(reads) = tasks.get_mut(task) else {
                 return;
             };
-            let run = reads.run.clone();
-            let Some(read) = reads.reads.get_mut(source) else {
-                return;
-            };
-            if read.answer.as_ref() == Some(&answer) {
+            let mut changed = BTreeSet::new();
+            let mut is_news = false;
+            for (source, answer) in answers {
+                let Some(read) = reads.reads.get_mut(source) else {
+                    continue;
+                };
+                if read.answer.as_ref() == Some(&answer) {
+                    continue;
+                }
+                is_news = true;
+                read.answer = Some(answer);
+                read.offsets.values_mut().for_each(|newest| *newest = false);
+                changed.extend(read.offsets.keys().copied());
+            }
+            if !is_news {
                 return;
             }
-            read.answer = Some(answer);
-            read.offsets.values_mut().for_each(|newest| *newest = false);
-            let offsets = read.offsets.keys().copied().collect();
             reads.news.send_modify(|count| *count += 1);
-            run.map(|run| (run, offsets))
+            reads.run.clone().map(|run| (run, changed))
         };
-        if let Some((run, offsets)) = told {
-            let event = RunEvent::TemplatesChanged { offsets };
+        if let Some((run, changed)) = told {
+            let event = RunEvent::TemplatesChanged { offsets: changed };
             // A loop that ended no longer wants to know.
             let _ = self
                 .inputs

@@ -179,6 +179,11 @@ fn says(known: &Known, id: AllocId, parts: &[&str]) -> bool {
         .any(|text| parts.iter().all(|part| text.contains(part)))
 }
 
+/// Fills the directory of secrets. A file that noded still closes keeps its pages until then, so
+/// that there is room once more a moment later.
+const FILL: &str = "for file in a b; do dd if=/dev/zero of=$NOMAD_SECRETS_DIR/$file bs=4k \
+                    2> /dev/null; sleep 0.3; done";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn full_secrets_fail_the_setup_by_the_name_of_the_identity() {
     if !can_run() {
@@ -189,9 +194,8 @@ async fn full_secrets_fail_the_setup_by_the_name_of_the_identity() {
     more["RestartPolicy"] = json!({
         "Attempts": 1, "Mode": "fail", "Interval": 60_000_000_000_u64, "Delay": 100_000_000_u64,
     });
-    let script =
-        "rm -f $NOMAD_SECRETS_DIR/nomad_*; cat /dev/zero > $NOMAD_SECRETS_DIR/fill; exit 1";
-    let job = job("full", "raw_exec", &sh(script), more);
+    let script = format!("rm -f $NOMAD_SECRETS_DIR/nomad_*; {FILL}; exit 1");
+    let job = job("full", "raw_exec", &sh(&script), more);
     let alloc = alloc(&job, 203);
     let id = alloc.id;
     scene.server.want(alloc, &job);
@@ -209,9 +213,9 @@ async fn full_secrets_keep_the_token_of_before_until_there_is_room() {
         return;
     }
     let scene = Scene::new();
-    let script = "trap 'echo renewed' HUP; cat /dev/zero > $NOMAD_SECRETS_DIR/fill; echo full; \
-         while :; do sleep 0.05; done";
-    let job = job("full", "raw_exec", &sh(script), both());
+    let script =
+        format!("trap 'echo renewed' HUP; {FILL}; echo full; while :; do sleep 0.05; done");
+    let job = job("full", "raw_exec", &sh(&script), both());
     let alloc = alloc(&job, 204);
     let id = alloc.id;
     scene.server.want(alloc, &job);

@@ -1,7 +1,6 @@
 //! Key-encryption keys: one that replaces another, one of the host, and the one of a snapshot that
 //! is restored into new servers.
 
-use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 
 use controlplane_keyring::{FileKeks, Kek, KekId, KekSource, KekStore as _, WrappingKek};
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 use super::{rotate, state_of, until};
 use crate::keyring::{copy_kek, health, ids, keks, keyed, until as happens};
 use crate::restore::{restore, save};
-use crate::three::{client, cluster, start};
+use crate::three::{addresses, client, cluster, start};
 use crate::world::{World, refusal};
 
 const VARIABLE: &str = "/v1/var/app";
@@ -30,24 +29,6 @@ async fn put(server: &Server, value: &str) {
 async fn value(server: &Server) -> Value {
     let read = client(server).get::<Value>(VARIABLE, &Query::new()).await;
     read.expect("it opens").value["Items"]["key"].clone()
-}
-
-/// Addresses on a host of their own: other tests do not take the ports while the servers of this
-/// one are stopped.
-fn addresses() -> Vec<SocketAddr> {
-    let sockets: Vec<UdpSocket> = (0..3)
-        .map(|_| UdpSocket::bind(("127.0.0.77", 0)).expect("a port"))
-        .collect();
-    let addresses = sockets.iter().map(UdpSocket::local_addr);
-    addresses.map(|it| it.expect("an address")).collect()
-}
-
-/// Waits until the last task of a server that was shut down has closed its socket.
-async fn is_free(address: SocketAddr) {
-    happens("the port is free", async || {
-        UdpSocket::bind(address).is_ok()
-    })
-    .await;
 }
 
 fn silent(config: &mut Config) {
@@ -106,7 +87,6 @@ async fn a_kek_that_replaces_another_wraps_all_root_keys_and_the_old_file_goes()
     };
     for number in 0..3 {
         servers.remove(0).shutdown().await;
-        is_free(addresses[number]).await;
         servers.push(start(root.path(), number, &addresses, active).await);
     }
     for server in &servers {
@@ -125,7 +105,6 @@ async fn a_kek_that_replaces_another_wraps_all_root_keys_and_the_old_file_goes()
     }
     let mut servers = Vec::new();
     for number in 0..3 {
-        is_free(addresses[number]).await;
         servers.push(start(root.path(), number, &addresses, active).await);
     }
     for server in &servers {
