@@ -181,7 +181,7 @@ fn says(known: &Known, id: AllocId, parts: &[&str]) -> bool {
 
 /// Fills the directory of secrets. A file that noded still closes keeps its pages until then, so
 /// that there is room once more a moment later.
-const FILL: &str = "for file in a b; do dd if=/dev/zero of=$NOMAD_SECRETS_DIR/$file bs=4k \
+const FILL: &str = "for file in fill more; do dd if=/dev/zero of=$NOMAD_SECRETS_DIR/$file bs=4k \
                     2> /dev/null; sleep 0.3; done";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -231,7 +231,7 @@ async fn full_secrets_keep_the_token_of_before_until_there_is_room() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
     let names = std::fs::read_dir(&secrets).unwrap();
     let names: BTreeSet<_> = names.map(|entry| entry.unwrap().file_name()).collect();
-    let wanted = ["api.sock", "fill", "nomad_cloud.jwt", "nomad_token"];
+    let wanted = ["api.sock", "fill", "more", "nomad_cloud.jwt", "nomad_token"];
     assert_eq!(names, wanted.map(OsString::from).into());
     let text = scene.server.logs(id, "main", false).await;
     assert_eq!(
@@ -239,7 +239,9 @@ async fn full_secrets_keep_the_token_of_before_until_there_is_room() {
         "it is told of a token that it does not have"
     );
 
-    std::fs::remove_file(secrets.join("fill")).unwrap();
+    for name in ["fill", "more"] {
+        std::fs::remove_file(secrets.join(name)).unwrap();
+    }
     let text = output(&scene, id, |text| text.contains("renewed")).await;
     assert!(text.starts_with("full\nrenewed\n"), "{text}");
     assert_ne!(std::fs::read_to_string(&file).unwrap(), before);
