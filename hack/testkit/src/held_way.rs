@@ -29,9 +29,9 @@ pub struct HeldWay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Passes {
     All,
-    /// Those of the client.
+    /// Packets of the client.
     OfClient,
-    /// Those of the server, and those that the client sent before it was answered.
+    /// Packets of the server, and those that the client sent before it was answered.
     UntilAnswer,
 }
 
@@ -73,7 +73,7 @@ impl HeldWay {
         let _before = self.passes.send_replace(passes);
     }
 
-    /// What of the client has passed while the way held something.
+    /// Packets of the client that have passed while the way held something.
     pub fn passed(&self) -> Vec<Vec<u8>> {
         let passed = self.passed.lock();
         passed.clone()

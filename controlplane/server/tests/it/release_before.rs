@@ -80,7 +80,7 @@ fn row_of_version_4(tag: u8, row: &[u8]) -> Option<Vec<u8>> {
     Some(serde_json::to_vec(&row).expect("JSON"))
 }
 
-/// What the release before leaves behind.
+/// A state that the release before leaves behind.
 struct Before {
     checkpoint: Vec<u8>,
     manager: Holder,
@@ -138,7 +138,7 @@ async fn before() -> Before {
     }
 }
 
-/// What a node is told first of its one allocation.
+/// The first message to a node about its one allocation.
 async fn told(node: &FakeNode) -> v1::DesiredAlloc {
     let (mut writer, mut reader) = open(node.session(), StreamKind::NodeWatch).await;
     write(&mut writer, &node.stream_hello()).await;

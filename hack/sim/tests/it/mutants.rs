@@ -410,7 +410,7 @@ fn an_alloc_that_starts_beside_its_victims_is_found() {
 }
 
 #[test]
-fn keys_that_are_collected_although_silent_allocations_need_them_are_found() {
+fn collected_keys_that_silent_allocations_need_are_found() {
     assert_found(Mutant::SilentUnsigned, &["needed_keys_stay"]);
 }
 

@@ -324,7 +324,7 @@ fn many_dead_tokens_of_the_cluster_cost_no_more_than_the_budget() {
             forwarded += 1;
         }
     }
-    // Those that are remembered as rejected; all others are doubtful from then on.
+    // Tokens that are remembered as rejected; all others are doubtful from then on.
     assert_eq!(forwarded, 64);
     // A task's own token that a server took is not.
     assert_eq!(guard.begin(&UNKNOWN, at(0)), too_many(Limit::Failures, 200));

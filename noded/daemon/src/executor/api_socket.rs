@@ -182,7 +182,10 @@ impl Executor {
             alloc: alloc.to_string(),
         };
         // An older keeper refuses it, and holds nothing.
-        let _ = self.keeper.call(request, Vec::new()).await;
+        if let Err(error) = self.keeper.call(request, Vec::new()).await {
+            let error = chain(&error);
+            tracing::debug!(%alloc, error, "keeper was not told to close sockets");
+        }
     }
 }
 

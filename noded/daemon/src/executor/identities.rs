@@ -156,7 +156,7 @@ impl Executor {
     }
 }
 
-/// Those of a file that only its owner reads; `None` = root's.
+/// The attributes of a file that only its owner reads; `None` = root owns it.
 fn attributes(owner: Option<&Identity>) -> FileAttributes {
     let owner = match owner {
         Some(Identity::User { uid, gid, .. }) => {

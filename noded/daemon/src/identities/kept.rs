@@ -32,7 +32,7 @@ pub(super) struct KeptToken {
 pub(super) enum Keeping {
     /// Until the host reboots.
     Memory,
-    /// Those that do not expire beyond that.
+    /// Until the host reboots; tokens that do not expire are on the disk, too.
     MemoryAndDisk,
 }
 

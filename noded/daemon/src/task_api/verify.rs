@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn verified_token_needs_no_second_look_and_is_the_servers_once_its_key_went() {
+    fn verified_token_is_known_until_its_key_goes() {
         let rsa = RsaKeyPair::generate(KeySize::Rsa2048).expect("a key");
         let judge = judge(7, &rsa);
         let good = token(KEY, &claims(alloc(1), OWN_AUDIENCE, None));

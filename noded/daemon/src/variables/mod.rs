@@ -129,7 +129,7 @@ impl Variables {
                 }
             }
         };
-        // Those that came in time count.
+        // Answers that came in time count.
         let _ = tokio::time::timeout(FIRST_ANSWER_MAX, answered).await;
         let sources = sources.into_iter();
         sources

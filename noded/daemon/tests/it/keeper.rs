@@ -21,7 +21,7 @@ use crate::jobs::{alloc, is, job, sh};
 use crate::scene::{Scene, can_run};
 
 const COUNTER: &str = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done";
-/// What every state that keeper hands over begins with, and then the digit of its version.
+/// The beginning of every state that keeper hands over, before the digit of its version.
 const STATE: &[u8] = b"drover keeper state, version ";
 
 fn paths(scene: &Scene) -> RuntimePaths {

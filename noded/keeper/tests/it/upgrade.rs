@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const OWN: &str = env!("CARGO_BIN_EXE_noded-keeper");
-/// What every state begins with, and then the digit of its version.
+/// The beginning of every state, before the digit of its version.
 const STATE: &[u8] = b"drover keeper state, version ";
 
 /// The same program as another build: other bytes behind the end of the executable.

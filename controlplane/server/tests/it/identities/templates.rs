@@ -133,7 +133,7 @@ async fn templates_read_with_the_rights_of_their_task() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_question_watches_many_sources_and_names_those_that_moved() {
+async fn watching_question_names_the_sources_that_moved() {
     let world = World::start().await;
     let (node, alloc) = placed(&world).await;
     for path in ["a", "b"] {

@@ -16,7 +16,7 @@ use crate::three::client;
 use crate::world::World;
 
 const VARIABLES: usize = 3_000;
-/// Those that clients use; the others are there to be moved.
+/// Variables that clients read and write; the others are there to be moved.
 const USED: usize = 240;
 
 fn indexes(snapshot: &Snapshot) -> BTreeMap<VariableKey, u64> {

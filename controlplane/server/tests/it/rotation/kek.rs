@@ -167,7 +167,7 @@ async fn a_credential_wraps_and_opens_and_is_never_on_the_servers_disk() {
     assert_eq!(refusal(written), (503, missing.clone()));
     let rotated = rotate(&client(&server), Query::new()).await;
     assert_eq!(refusal(rotated), (503, missing));
-    // What needs no secret works: names of variables, and the public keys.
+    // Requests that need no secret work: names of variables, and the public keys.
     for path in [
         "/v1/vars",
         "/.well-known/jwks.json",

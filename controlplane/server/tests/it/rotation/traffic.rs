@@ -17,7 +17,7 @@ use crate::world::PATIENCE;
 pub(super) enum Tolerance {
     /// Every refusal.
     Nothing,
-    /// Those that do not end: a leader is lost meanwhile.
+    /// Requests without an answer: a leader is lost meanwhile.
     LostLeader,
 }
 

@@ -120,7 +120,7 @@ fn too_many_values_and_unknown_keys_are_refused() {
 
 /// A server that did not apply the rotation yet seals with the key of before.
 #[test]
-fn a_value_that_an_inactive_key_sealed_is_refused_and_a_rekeying_one_is_taken() {
+fn seals_of_inactive_keys_are_refused_and_of_rekeying_ones_taken() {
     let mut cluster = cluster();
     changed(&mut cluster, write("a", 30));
     rotate(&mut cluster, 2, Some(1), Rotation::Full);

@@ -127,7 +127,7 @@ impl Witness {
 
     /// Waits for a command that stays inside.
     pub(super) async fn inside(&self, patience: Duration) -> anyhow::Result<Line> {
-        // One that was about to end does so.
+        // A command that was about to end does so.
         tokio::time::sleep(TURN * 5).await;
         eventually("a command that stays", patience, async || {
             let last = self.lines()?.pop();

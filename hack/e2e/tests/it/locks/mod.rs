@@ -73,7 +73,7 @@ async fn commands_below_a_lock_never_run_two_at_once() -> anyhow::Result<()> {
         "{holder:?} lives"
     );
 
-    // What the first one sent meanwhile arrives while another one holds the lock.
+    // Requests that the first holder sent meanwhile arrive while another one holds the lock.
     for contender in &contenders {
         match contender.name == holder.name {
             true => contender.link.heal(),
