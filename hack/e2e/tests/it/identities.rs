@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::access::Shell;
 use crate::running::{PATIENCE, has_root};
 
-const MANAGER: &str = "11111111-2222-3333-4444-555555555555";
+pub(crate) const MANAGER: &str = "11111111-2222-3333-4444-555555555555";
 /// A key that went by force is known to nodes, and its tokens are replaced, within this time.
 const RENEWED_MAX: Duration = Duration::from_secs(10);
 
@@ -61,14 +61,14 @@ fn job(id: &str, driver: &str) -> Value {
 }
 
 /// Three servers with access control, and a node.
-async fn start() -> anyhow::Result<(Cluster, Node)> {
+pub(crate) async fn start() -> anyhow::Result<(Cluster, Node)> {
     let cluster = Cluster::start(Settings::of(3).with_access_control(MANAGER)).await?;
     let node = Node::start(&cluster).await?;
     Ok((cluster, node))
 }
 
 /// The command line of an operator, at the second server.
-fn operator(cluster: &Cluster) -> Shell<'_> {
+pub(crate) fn operator(cluster: &Cluster) -> Shell<'_> {
     Shell {
         cluster,
         server: 1,

@@ -2,13 +2,11 @@
 //! for a variable, what its change does to the task, and the rights that a policy gives.
 
 use anyhow::ensure;
-use hack_cluster::{Cluster, Node, Settings, eventually};
+use hack_cluster::eventually;
 use serde_json::{Value, json};
 
-use crate::access::Shell;
+use crate::identities::{operator, start};
 use crate::running::{PATIENCE, Process, Running, has_root, script};
-
-const MANAGER: &str = "11111111-2222-3333-4444-555555555555";
 
 /// Prints its files at the start and at a signal.
 const PRINTS: &str = "show() { echo $1; cat $NOMAD_TASK_DIR/words $NOMAD_TASK_DIR/below; }
@@ -50,20 +48,6 @@ fn with_mode(mode: &str) -> Value {
     let words = template(mode, WORDS, "words", mode);
     let below = template(mode, BELOW, "below", "noop");
     job(mode, PRINTS, &[words, below])
-}
-
-async fn start() -> anyhow::Result<(Cluster, Node)> {
-    let cluster = Cluster::start(Settings::of(3).with_access_control(MANAGER)).await?;
-    let node = Node::start(&cluster).await?;
-    Ok((cluster, node))
-}
-
-fn operator(cluster: &Cluster) -> Shell<'_> {
-    Shell {
-        cluster,
-        server: 1,
-        token: MANAGER,
-    }
 }
 
 async fn until_event(task: &Running<'_>, text: &str) -> anyhow::Result<()> {

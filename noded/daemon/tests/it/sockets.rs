@@ -152,6 +152,14 @@ impl Node {
         eventually(|| !self.scene.alloc_path(id).exists()).await;
         assert_eq!(self.keeper_files().count(), self.files);
     }
+
+    /// noded is killed: a connect waits, and the next noded serves the socket.
+    async fn survives_a_kill(&mut self) {
+        self.scene.kill();
+        drop(wait_in_queue(self));
+        self.start().await;
+        self.answers().await;
+    }
 }
 
 fn is_refused(path: &Path) -> bool {
@@ -219,10 +227,7 @@ async fn socket_answers_after_noded_is_killed_between_bind_and_hold() {
     node.start().await;
     node.runs().await;
     node.answers().await;
-    node.scene.kill();
-    drop(wait_in_queue(&node));
-    node.start().await;
-    node.answers().await;
+    node.survives_a_kill().await;
     node.census().await;
 }
 
@@ -237,10 +242,7 @@ async fn socket_is_held_after_keeper_is_killed_between_bind_and_hold() {
     kill(keeper, Signal::SIGKILL).unwrap();
     node.runs().await;
     node.answers().await;
-    node.scene.kill();
-    drop(wait_in_queue(&node));
-    node.start().await;
-    node.answers().await;
+    node.survives_a_kill().await;
     node.census().await;
 }
 
@@ -256,10 +258,7 @@ async fn socket_is_held_again_after_keeper_is_killed_after_hold() {
     eventually(|| node.scene.log().matches("keeper restored").count() > connects).await;
     node.answers().await;
     node.is_held().await;
-    node.scene.kill();
-    drop(wait_in_queue(&node));
-    node.start().await;
-    node.answers().await;
+    node.survives_a_kill().await;
     node.census().await;
 }
 
@@ -306,10 +305,7 @@ async fn socket_is_bound_anew_after_noded_and_keeper_are_killed() {
     node.start().await;
     node.answers().await;
     node.is_held().await;
-    node.scene.kill();
-    drop(wait_in_queue(&node));
-    node.start().await;
-    node.answers().await;
+    node.survives_a_kill().await;
     node.census().await;
 }
 
