@@ -68,7 +68,7 @@ impl Lane {
     pub(super) const fn nice(self) -> u8 {
         match self {
             Self::Clusters | Self::Host => 0,
-            Self::Computing => 10,
+            Self::Computing => 15,
         }
     }
 }
