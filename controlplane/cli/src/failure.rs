@@ -240,6 +240,15 @@ fn api_hint(error: &ClientError) -> Option<String> {
         ClientError::Status { code: 400, message } if message == KEY_ACTIVE => {
             "`drover operator root keyring rotate -now` makes another key active"
         }
+        ClientError::Status { code: 400, message } if message.starts_with("invalid path ") => {
+            "a variable's path has 1 to 128 letters, digits and -_~/"
+        }
+        ClientError::Status { code: 400, message }
+            if message.starts_with("variables of namespace ") =>
+        {
+            "`drover var purge` frees bytes; `drover namespace apply` with a larger \
+             variables_bytes_max raises the limit"
+        }
         ClientError::Status { code: 400, message } if message.starts_with(NO_POLICY) => {
             "`drover acl policy list` shows the policies; those of a role have to exist"
         }
