@@ -7,6 +7,7 @@ use std::sync::Arc;
 use protocol_model::{Allocation, Incarnation, Job, SpecHash, UnixNanos};
 use serde::{Deserialize, Serialize};
 
+use crate::command::COMMAND_LEVEL;
 use crate::record::{ClusterMeta, ReportMark, SchedulerConfig};
 use crate::tables::{Table, Tables};
 
@@ -50,6 +51,14 @@ pub(super) struct Header {
 pub(super) const HEADER_BYTES: usize = 8 + 4 + 16 + 8;
 
 impl Tables {
+    /// The lowest command level of the releases that read a checkpoint of this state.
+    pub fn checkpoint_level(&self) -> u32 {
+        let mut levels = 2..COMMAND_LEVEL;
+        let version = self.checkpoint_version();
+        let found = levels.find(|level| version_of_level(*level) >= version);
+        found.unwrap_or(COMMAND_LEVEL)
+    }
+
     /// The oldest version of checkpoints that holds this state, among those that this release
     /// writes.
     pub(crate) fn checkpoint_version(&self) -> u32 {

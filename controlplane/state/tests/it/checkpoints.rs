@@ -335,6 +335,7 @@ fn checkpoint_has_the_oldest_version_that_holds_its_state() {
         assert_eq!(version(bytes.clone()), expected);
         let again = State::restore(bytes.as_slice()).expect("a state");
         assert_eq!(version(written_again(&again)), expected);
+        assert_eq!(again.tables().checkpoint_level(), expected - 1);
     }
     let latest = controlplane_state::checkpoint::VERSION;
     assert_eq!((controlplane_state::COMMAND_LEVEL, latest), (4, 5));
