@@ -1,5 +1,6 @@
 //! The command of `var lock`: a process group of its own.
 
+use std::ffi::OsString;
 use std::process::ExitStatus;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -23,27 +24,24 @@ impl Group {
     /// # Errors
     /// Where there is no such command.
     pub(super) fn start(words: &[String], shell: bool) -> Result<Self, Failure> {
-        let what = "starting the command";
-        let mut command = match (shell, words) {
-            (false, [program, arguments @ ..]) => {
-                let mut command = Command::new(program);
-                command.args(arguments);
-                command
-            }
+        let (program, arguments): (OsString, Vec<String>) = match (shell, words) {
+            (false, [program, arguments @ ..]) => (program.into(), arguments.to_vec()),
+            // As in Nomad: the words are one line of the shell.
             _ => {
                 let program = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
-                let mut command = Command::new(program);
-                command.arg("-c").arg(words.join(" "));
-                command
+                (program, vec!["-c".to_owned(), words.join(" ")])
             }
         };
-        let child = command.process_group(0).spawn();
-        let child = child.map_err(|source| Failure::Host { what, source })?;
+        let failed = |source: std::io::Error| {
+            Failure::usage(format!("cannot start the command {program:?}: {source}"))
+        };
+        let mut command = Command::new(&program);
+        let child = command.args(arguments).process_group(0).spawn();
+        let child = child.map_err(failed)?;
         let raw = child.id().and_then(|id| i32::try_from(id).ok());
-        let pid = raw.and_then(Pid::from_raw).ok_or_else(|| Failure::Host {
-            what,
-            source: std::io::Error::other("it has no process id"),
-        })?;
+        let pid = raw
+            .and_then(Pid::from_raw)
+            .ok_or_else(|| failed(std::io::Error::other("it has no process id")))?;
         let ended = spawn_blocking(move || {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
