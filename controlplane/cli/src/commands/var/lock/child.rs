@@ -1,19 +1,23 @@
-//! The command of `var lock`: a process group of its own.
+//! The command of `var lock`: a process group of its own, with a [`group_leader`].
 
 use std::process::ExitStatus;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process_group, waitid};
 use tokio::process::{Child, Command};
 use tokio::task::{JoinHandle, spawn_blocking};
 
+use super::group_leader;
 use crate::failure::Failure;
+
+/// The program that runs, also where its file was replaced.
+const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// A command that runs.
 #[derive(Debug)]
 pub(super) struct Group {
     child: Child,
     pid: Pid,
-    /// Ends with the command, which stays unreaped: until then nothing else has its number.
+    /// Ends with the leader, which stays unreaped: until then nothing else has its number.
     ended: JoinHandle<()>,
 }
 
@@ -21,20 +25,18 @@ impl Group {
     /// Starts a command, or a line of the shell.
     ///
     /// # Errors
-    /// Where there is no such command.
+    /// Where the leader of its group cannot be started. The leader says where there is no such
+    /// command.
     pub(super) fn start(words: &[String], shell: bool) -> Result<Self, Failure> {
         let what = "starting the command";
-        let mut command = match (shell, words) {
-            (false, [program, arguments @ ..]) => {
-                let mut command = Command::new(program);
-                command.args(arguments);
-                command
-            }
-            _ => {
+        let mut command = Command::new(OWN_PROGRAM);
+        command.arg(group_leader::WORD);
+        command.arg(getpid().as_raw_pid().to_string());
+        match shell {
+            false => command.args(words),
+            true => {
                 let program = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
-                let mut command = Command::new(program);
-                command.arg("-c").arg(words.join(" "));
-                command
+                command.arg(program).arg("-c").arg(words.join(" "))
             }
         };
         let child = command.process_group(0).spawn();
