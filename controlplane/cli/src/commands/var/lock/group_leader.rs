@@ -44,7 +44,9 @@ pub(crate) async fn run(words: &[String]) -> Result<Exit, Failure> {
         return Err(Failure::usage("drover was killed before its command began"));
     }
     let child = Command::new(program).args(arguments).spawn();
-    let mut child = child.map_err(host("starting the command"))?;
+    let mut child = child.map_err(|source| {
+        Failure::usage(format!("cannot start the command {program:?}: {source}"))
+    })?;
     loop {
         tokio::select! {
             status = child.wait() => {
