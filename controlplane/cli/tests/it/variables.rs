@@ -239,3 +239,68 @@ fn a_lost_lock_kills_the_whole_group_before_its_ttl() -> std::io::Result<()> {
     assert!(is_gone, "process {child} goes on");
     Ok(())
 }
+
+/// Whether the process with this number is gone, or dead and not reaped yet.
+fn is_dead(process: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+    status.map_or(true, |text| text.contains("State:\tZ"))
+}
+
+/// Waits for a condition, for a minute at most.
+fn wait_until(condition: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(60) {
+        if condition() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+#[test]
+fn killed_drover_leaves_no_process_of_its_command() -> std::io::Result<()> {
+    let answers = vec![Canned {
+        request: PUT,
+        status: 200,
+        body: locked(""),
+    }];
+    let server = FakeServer::start(answers)?;
+    let folder = tempfile::tempdir()?;
+    let pids = folder.path().join("pids");
+    // Neither the shell nor its child ends by SIGTERM.
+    let script = format!(
+        "trap '' TERM; sleep 600 & echo $$ $! > {0}.new; mv {0}.new {0}; wait; sleep 600",
+        pids.display()
+    );
+    let mut drover = std::process::Command::new(env!("CARGO_BIN_EXE_drover"))
+        .args([
+            "var",
+            "-address",
+            &server.address,
+            "lock",
+            "app/db",
+            &script,
+        ])
+        .spawn()?;
+    assert!(wait_until(|| pids.exists()), "the command does not run");
+    let text = std::fs::read_to_string(pids)?;
+    let pids: Vec<&str> = text.split_whitespace().collect();
+    assert!(
+        pids.len() == 2 && !pids.iter().any(|pid| is_dead(pid)),
+        "{text}"
+    );
+    drover.kill()?;
+    drover.wait()?;
+    let all_are_dead = wait_until(|| pids.iter().all(|pid| is_dead(pid)));
+    assert!(all_are_dead, "of {text} one goes on");
+    Ok(())
+}
+
+#[test]
+fn lock_ends_with_128_and_the_signal_of_its_command() -> std::io::Result<()> {
+    let answers = [(PUT, 200, locked(""))];
+    let (code, _, err, _) = run(&answers, &["lock", "app/db", "kill -9 $$"])?;
+    assert_eq!(code, 128 + 9, "{err}");
+    Ok(())
+}

@@ -4,7 +4,7 @@ mod form;
 mod get;
 mod init;
 mod list;
-mod lock;
+pub(crate) mod lock;
 mod purge;
 mod put;
 mod spec;

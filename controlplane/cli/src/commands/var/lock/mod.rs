@@ -8,14 +8,14 @@
 //! A specification (`@spec.nv.hcl`) may stand for the path: its namespace and items go with the
 //! acquisition.
 //!
-//! The command is dead before another `var lock` can have the lock ([`hold`]). A `drover` that is
-//! itself stopped or killed (SIGSTOP, SIGKILL) cannot keep that.
+//! The command is dead before another `var lock` can have the lock ([`hold`]), also where `drover`
+//! was killed ([`group_leader`]). A `drover` that is itself stopped (SIGSTOP) cannot keep that.
 
 mod child;
+pub(crate) mod group_leader;
 mod hold;
 mod signals;
 
-use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
@@ -196,12 +196,10 @@ impl Lock {
                 biased;
                 () = group.ended() => {
                     let status = group.finish().await?;
-                    let signalled = status.signal().map(|number| 128 + number);
-                    let code = status.code().or(signalled).unwrap_or(1);
-                    if is_ended {
-                        return Err(lost(&self.path));
-                    }
-                    return Ok(Exit(u8::try_from(code).unwrap_or(1)));
+                    return match is_ended {
+                        true => Err(lost(&self.path)),
+                        false => Ok(group_leader::code(status)),
+                    };
                 }
                 received = signals.next() => group.signal(received),
                 _ = look.tick() => {}
