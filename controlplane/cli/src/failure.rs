@@ -65,13 +65,13 @@ pub(crate) enum Failure {
     /// A job with mistakes, all of them, without a file that has lines.
     #[error("the job is not valid: {0}")]
     Job(String),
-    #[error("reading {}", path.display())]
+    #[error("cannot read {}", path.display())]
     ReadFile {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    #[error("writing {}", path.display())]
+    #[error("cannot write {}", path.display())]
     WriteFile {
         path: PathBuf,
         #[source]
@@ -137,6 +137,19 @@ impl Failure {
         }
     }
 
+    /// The same where a server answered 404 "... not found": with the name that was asked for, and
+    /// what to do.
+    pub(crate) fn naming(self, name: &str, hint: &str) -> Self {
+        match self {
+            Self::Api(ClientError::Status { code: 404, message })
+                if message.ends_with(" not found") =>
+            {
+                Self::usage_hint(format!("{message}: {name}"), hint)
+            }
+            other => other,
+        }
+    }
+
     /// The failure itself, without its exit code.
     pub(crate) fn inner(&self) -> &Self {
         match self {
@@ -171,7 +184,14 @@ impl Failure {
         let text = match self.inner() {
             Self::Usage { hint, .. } => return hint.clone(),
             Self::Api(error) => return api_hint(error),
+            Self::NotFound { what: "node", .. } => "`drover node status` lists the nodes",
+            Self::NotFound {
+                what: "root key", ..
+            } => "`drover operator root keyring list` lists the keys",
             Self::NotFound { .. } => "another namespace is asked with -namespace, all with '*'",
+            Self::WriteFile { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                "name another file, or move this one away"
+            }
             Self::Ambiguous { .. } => "give more of the id",
             Self::WritePem(files::WriteFileError::Exists { .. }) => {
                 "move the file away, or use another folder"
@@ -198,6 +218,10 @@ fn api_hint(error: &ClientError) -> Option<String> {
              another server"
         }
         ClientError::Tls { trouble, .. } => tls_hint(*trouble)?,
+        ClientError::Ended { .. } => {
+            "a token that was deleted or has expired ends its streams (`drover acl whoami`), and so \
+             does a server that stops: look, then ask again"
+        }
         ClientError::Status { code: 403, message } if message == "Permission denied" => {
             "a token is given with -token or DROVER_TOKEN; `drover acl whoami` shows the caller and \
              its policies, `drover acl bootstrap` makes the first token"
@@ -205,6 +229,19 @@ fn api_hint(error: &ClientError) -> Option<String> {
         ClientError::Status { code: 500, message } if message == "No cluster leader" => {
             "a majority of the servers has to run and reach each other; `drover server members` \
              shows who answers, -address asks another server"
+        }
+        ClientError::Status { code: 503, message } if message.starts_with(NO_KEYRING) => {
+            "another server may have the key: -address asks it; where none has it, copy the KEK's \
+             file into the keyring directory of one server (docs/keyring.md)"
+        }
+        ClientError::Status { code: 400, message } if message == KEY_IN_USE => {
+            "-force removes it: tokens that it signed are refused, and tasks get new ones"
+        }
+        ClientError::Status { code: 400, message } if message == KEY_ACTIVE => {
+            "`drover operator root keyring rotate -now` makes another key active"
+        }
+        ClientError::Status { code: 400, message } if message.starts_with(NO_POLICY) => {
+            "`drover acl policy list` shows the policies; those of a role have to exist"
         }
         ClientError::Status { code: 400, message } if message.contains(HTTPS_PORT) => {
             "write the address with https://, and give -ca-cert"
@@ -218,6 +255,13 @@ fn api_hint(error: &ClientError) -> Option<String> {
     Some(text.to_owned())
 }
 
+/// The beginning of a server's refusal while a key is missing.
+const NO_KEYRING: &str = "the keyring is not available on this server";
+/// Refusals to remove a root key.
+const KEY_IN_USE: &str = "root key in use, cannot delete";
+const KEY_ACTIVE: &str = "active root key cannot be deleted - call rotate first";
+/// The beginning of the refusal of a role with a policy that does not exist.
+const NO_POLICY: &str = "cannot find policy ";
 /// What a server says on its HTTPS port to whoever speaks plain HTTP.
 const HTTPS_PORT: &str = "HTTP request to an HTTPS server";
 

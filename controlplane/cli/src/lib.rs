@@ -35,17 +35,26 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::arguments::Arguments;
 use crate::commands::job::plan::FAILED as PLAN_FAILED;
+use crate::commands::var::lock::group_leader;
 use crate::failure::{Exit, Failure};
+use crate::output::{Colour, Output};
 use crate::session::Session;
 
 /// Reads the process's arguments and carries them out.
 pub fn main() -> ExitCode {
-    let mut root = Arguments::command();
-    root.build();
     let words = std::env::args_os()
         .skip(1)
         .map(|word| word.to_string_lossy().into_owned());
-    let words = argv::normalise(&root, words.collect());
+    let words: Vec<String> = words.collect();
+    if let Some((first, rest)) = words.split_first()
+        && first == group_leader::WORD
+    {
+        let out = Output::new(Colour::Off);
+        return exit(&out, carry_out(group_leader::run(rest)));
+    }
+    let mut root = Arguments::command();
+    root.build();
+    let words = argv::normalise(&root, words);
     let program = std::iter::once("drover".to_owned());
     let parsed = Arguments::command()
         .try_get_matches_from(program.chain(words.iter().cloned()))
@@ -69,11 +78,16 @@ pub fn main() -> ExitCode {
         }
     };
     let session = Session::new(arguments.global);
-    match carry_out(arguments.command, &session) {
+    exit(&session.out, carry_out(arguments.command.run(&session)))
+}
+
+/// The exit code of a command. Its failure is printed.
+fn exit(out: &Output, ended: Result<Exit, Failure>) -> ExitCode {
+    match ended {
         Ok(Exit(code)) => ExitCode::from(code),
         Err(failure) => {
             if !failure.is_closed_pipe() {
-                session.out.failure(&failure);
+                out.failure(&failure);
             }
             ExitCode::from(failure.code())
         }
@@ -97,7 +111,7 @@ fn wants_template(error: &clap::Error) -> bool {
         && matches!(flag, Some(ContextValue::String(flag)) if flag == "-t")
 }
 
-fn carry_out(command: arguments::Command, session: &Session) -> Result<Exit, Failure> {
+fn carry_out(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -105,5 +119,5 @@ fn carry_out(command: arguments::Command, session: &Session) -> Result<Exit, Fai
             what: "starting the runtime",
             source,
         })?;
-    runtime.block_on(command.run(session))
+    runtime.block_on(command)
 }

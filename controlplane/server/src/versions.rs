@@ -108,6 +108,26 @@ impl Versions {
         })
     }
 
+    /// As [`Self::too_old`], among the members that have said what they run.
+    pub(crate) fn known_too_old(
+        &self,
+        level: u32,
+        own: ServerId,
+        members: &Membership,
+    ) -> Option<TooOld> {
+        let known = self.known.lock();
+        let mut others = known.iter().filter(|(id, _)| **id != own);
+        let (info, (id, about)) = others.find_map(|(id, about)| {
+            let info = members.get(*id).filter(|_| about.level < level)?;
+            Some((info, (*id, about)))
+        })?;
+        Some(TooOld {
+            id,
+            name: info.name.clone(),
+            release: Some(about.build.clone()),
+        })
+    }
+
     /// A member whose access control is not as this server's: the text for an operator.
     pub(crate) fn differing_acl(&self, own_is_on: bool, members: &Membership) -> Option<String> {
         let known = self.known.lock();
@@ -315,9 +335,12 @@ mod tests {
         };
         let unknown = Some(named(None));
         assert_eq!(versions.too_old(2, own, &members), unknown);
+        assert_eq!(versions.known_too_old(2, own, &members), None, "it is down");
         versions.take_in(&members, vec![(old, about(1)), (new, about(2))]);
         let known = Some(named(Some("0.1.0")));
         assert_eq!(versions.too_old(2, own, &members), known);
+        assert_eq!(versions.known_too_old(2, own, &members), known);
+        assert_eq!(versions.known_too_old(1, own, &members), None);
         // It is upgraded, falls silent, and is still what it said.
         versions.take_in(&members, vec![(old, about(2))]);
         versions.take_in(&members, vec![(old, None), (new, None)]);

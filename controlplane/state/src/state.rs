@@ -2,6 +2,7 @@
 
 use crate::applied::{Applied, Outcome, Refusal};
 use crate::apply::Draft;
+use crate::checkpoint::version_of_level;
 use crate::command::{Command, Stamped};
 use crate::snapshot::Snapshot;
 use crate::tables::Tables;
@@ -53,6 +54,9 @@ impl State {
             };
         }
         let now = now.max(self.tables.now);
+        // Refused ones count, too: a server that reads less refuses more.
+        let version = version_of_level(command.level());
+        self.tables.checkpoint_version = version.max(self.tables.checkpoint_version);
         // The draft shares everything with the tables: giving it up is how a refusal, even one
         // found half-way, changes nothing.
         let mut draft = Draft::new(self.tables.clone(), index, now, seed);

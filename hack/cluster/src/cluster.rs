@@ -405,7 +405,8 @@ impl Cluster {
             "name = \"{name}\"\ndata_dir = \"{data}\"\nbind_addr = \"{address}\"\n\
              ports {{\n  http = {http}\n  quic = {quic}\n}}\n\
              server {{\n{block}  retry_join = [{others}]\n  node_join_token = \"{JOIN_TOKEN}\"\n\
-             {more}}}\n{lines}{acl}{tls}",
+             heartbeat_silence = \"{silence}\"\n{more}}}\n{lines}{acl}{tls}",
+            silence = self.settings.silence,
             lines = self.settings.server_lines,
             acl = match self.settings.manager {
                 Some(_) => "acl { enabled = true }\n",

@@ -48,8 +48,9 @@ use crate::task_api::TaskApi;
 use crate::template_watch::look_at_files;
 use crate::upkeep::{Caretaker, Surroundings};
 
-/// How long servers may take to hear that we go; a dead one never does.
-const GOODBYE_MAX: Duration = Duration::from_secs(1);
+/// How long servers may take to hear that we go; a dead one never does. The message is sent at
+/// once, and each moment of a restart is one of the 2.6 s after which a node expires.
+const GOODBYE_MAX: Duration = Duration::from_millis(300);
 
 /// Why noded could not start, or had to end.
 #[derive(Debug, thiserror::Error)]

@@ -92,7 +92,7 @@ impl ByteStream {
                 match body.frame().await {
                     None => return Ok(None),
                     Some(Err(source)) => {
-                        return Err(ClientError::Transfer {
+                        return Err(ClientError::Ended {
                             address: address.clone(),
                             source: Box::new(source),
                         });

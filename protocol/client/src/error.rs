@@ -55,6 +55,15 @@ pub enum ClientError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The server's, or the network's: a stream broke before its end.
+    #[error("{address} broke its answer off")]
+    Ended {
+        /// The server.
+        address: String,
+        /// How.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The server's: it took the connection, and then said nothing.
     #[error("{address} did not answer within {waited:?}")]
     Silent {

@@ -378,4 +378,9 @@ fn refusal_is_an_error_with_exit_code_1() {
     let output = drover(folder.path(), &arguments);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains(&text), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("not found: x\nhint: "),
+        "{}",
+        stderr(&output)
+    );
 }

@@ -78,7 +78,7 @@ fn a_dispatch_that_cannot_be_sent_ends_with_1() -> std::io::Result<()> {
     for (arguments, text) in [
         (["-meta=k", "work"], "is not KEY=VALUE"),
         (["work", "large"], "larger than 16384 bytes"),
-        (["work", "missing"], "reading missing"),
+        (["work", "missing"], "cannot read missing"),
     ] {
         let output = drover(
             folder.path(),

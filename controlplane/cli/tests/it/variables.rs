@@ -106,6 +106,56 @@ fn get_prints_a_table_one_item_or_a_specification() -> std::io::Result<()> {
 }
 
 #[test]
+fn slashes_around_a_path_do_not_count() -> std::io::Result<()> {
+    let answer = [("GET /v1/var/app%2Fdb", 200, variable().to_string())];
+    let (code, out, err, _) = run(&answer, &["get", "-item=user", "/app/db/"])?;
+    assert_eq!((code, out.as_str()), (0, "web\n"), "{err}");
+    let answer = [(PUT, 200, variable().to_string())];
+    let (code, _, err, asked) = run(&answer, &["put", "/app/db", "a=b"])?;
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(asked_body(&asked[0])["Path"], "app/db");
+    let list = [("GET /v1/vars", 200, "[]".to_owned())];
+    let (_, _, _, asked) = run(&list, &["list", "/app"])?;
+    assert!(asked[0].contains("prefix=app"), "{}", asked[0]);
+    Ok(())
+}
+
+#[test]
+fn a_mistake_names_its_place_and_no_value() -> std::io::Result<()> {
+    for (arguments, words) in [
+        (
+            &["put", "app/db", "a=b", "hunter2"][..],
+            "item 2 has no `=`",
+        ),
+        (&["put", "app/db", "=hunter2"], "item 1 has no key"),
+        (&["put", "app/db"], "\"app/db\" would have no items"),
+        (&["put", "app/db", "a=@none"], "cannot read none"),
+        (&["init", "db.hcl"], "name another file"),
+        (
+            &["lock", "-ttl=5s", "app/db", "true"],
+            "-ttl 5s: TTL must be",
+        ),
+        (&["lock", "@none.hcl", "true"], "cannot read none.hcl"),
+    ] {
+        let (code, out, err, asked) = run(&[], arguments)?;
+        assert_eq!((code, out.as_str()), (1, ""), "{arguments:?}");
+        assert!(err.contains(words), "{arguments:?}: {err}");
+        assert!(!err.contains("hunter2"), "{err}");
+        assert!(asked.is_empty(), "{asked:?}");
+    }
+    let missing = [("GET /v1/var/x", 404, "variable not found".to_owned())];
+    let (_, _, err, _) = run(&missing, &["get", "-namespace=dev", "x"])?;
+    assert!(err.contains("\"x\" in the namespace \"dev\""), "{err}");
+    let held = [("DELETE /v1/var/app%2Fdb", 409, variable().to_string())];
+    let (_, _, err, _) = run(&held, &["purge", "-check-index=3", "app/db"])?;
+    assert!(
+        err.contains("-check-index=9") && !err.contains("-force"),
+        "{err}"
+    );
+    Ok(())
+}
+
+#[test]
 fn list_and_purge_print_what_nomad_prints() -> std::io::Result<()> {
     let list = [("GET /v1/vars", 200, json!([variable()]).to_string())];
     let (code, out, err, asked) = run(&list, &["list", "-out=terse", "app"])?;
@@ -145,6 +195,25 @@ fn lock_ends_with_the_code_of_its_command_and_releases() -> std::io::Result<()> 
 }
 
 #[test]
+fn lock_takes_path_and_items_of_a_specification() -> std::io::Result<()> {
+    let answers = [(PUT, 200, locked(""))];
+    let (code, out, err, asked) = run(&answers, &["lock", "@db.hcl", "echo hello"])?;
+    assert_eq!((code, out.as_str()), (0, "hello\n"), "{err}");
+    assert_eq!(asked_body(&asked[0])["Items"], json!({ "user": "web" }));
+    let last = asked.last().expect("a release");
+    assert!(last.contains("lock-release"), "{last}");
+    assert_eq!(asked_body(last)["Items"], Value::Null);
+    let words = ["lock", "-shell=false", "app/db", "none-such"];
+    let (code, _, err, _) = run(&answers, &words)?;
+    assert_eq!(code, 1);
+    assert!(
+        err.contains("cannot start the command \"none-such\""),
+        "{err}"
+    );
+    Ok(())
+}
+
+#[test]
 fn a_lost_lock_kills_the_whole_group_before_its_ttl() -> std::io::Result<()> {
     let folder = tempfile::tempdir()?;
     let pid = folder.path().join("pid");
@@ -168,5 +237,70 @@ fn a_lost_lock_kills_the_whole_group_before_its_ttl() -> std::io::Result<()> {
     let status = std::fs::read_to_string(format!("/proc/{child}/status"));
     let is_gone = status.map_or(true, |text| text.contains("State:\tZ"));
     assert!(is_gone, "process {child} goes on");
+    Ok(())
+}
+
+/// Whether the process with this number is gone, or dead and not reaped yet.
+fn is_dead(process: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+    status.map_or(true, |text| text.contains("State:\tZ"))
+}
+
+/// Waits for a condition, for a minute at most.
+fn wait_until(condition: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(60) {
+        if condition() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+#[test]
+fn killed_drover_leaves_no_process_of_its_command() -> std::io::Result<()> {
+    let answers = vec![Canned {
+        request: PUT,
+        status: 200,
+        body: locked(""),
+    }];
+    let server = FakeServer::start(answers)?;
+    let folder = tempfile::tempdir()?;
+    let pids = folder.path().join("pids");
+    // Neither the shell nor its child ends by SIGTERM.
+    let script = format!(
+        "trap '' TERM; sleep 600 & echo $$ $! > {0}.new; mv {0}.new {0}; wait; sleep 600",
+        pids.display()
+    );
+    let mut drover = std::process::Command::new(env!("CARGO_BIN_EXE_drover"))
+        .args([
+            "var",
+            "-address",
+            &server.address,
+            "lock",
+            "app/db",
+            &script,
+        ])
+        .spawn()?;
+    assert!(wait_until(|| pids.exists()), "the command does not run");
+    let text = std::fs::read_to_string(pids)?;
+    let pids: Vec<&str> = text.split_whitespace().collect();
+    assert!(
+        pids.len() == 2 && !pids.iter().any(|pid| is_dead(pid)),
+        "{text}"
+    );
+    drover.kill()?;
+    drover.wait()?;
+    let all_are_dead = wait_until(|| pids.iter().all(|pid| is_dead(pid)));
+    assert!(all_are_dead, "of {text} one goes on");
+    Ok(())
+}
+
+#[test]
+fn lock_ends_with_128_and_the_signal_of_its_command() -> std::io::Result<()> {
+    let answers = [(PUT, 200, locked(""))];
+    let (code, _, err, _) = run(&answers, &["lock", "app/db", "kill -9 $$"])?;
+    assert_eq!(code, 128 + 9, "{err}");
     Ok(())
 }

@@ -11,7 +11,7 @@ use protocol_access::budget::{Budgets, Class, KEYS_MAX, Key, Kind, Left, Limits,
 use protocol_api::acl;
 use tokio::time::Instant;
 
-use super::Caller;
+use super::{Caller, Sender};
 
 /// Parts with locks of their own, so that requests of several callers do not wait for each other.
 const SHARDS: usize = 16;
@@ -99,29 +99,29 @@ impl CallerBudgets {
     /// # Errors
     /// If the budget is spent.
     pub(crate) fn charge_login(&self, address: IpAddr, now: Instant) -> Result<(), Refused> {
-        self.charge_address(Kind::Login, address, now)
+        self.charge_key(Kind::Login, &Key::address(address), now)
     }
 
-    /// Charges a refused credential to its address.
+    /// Charges a refused credential to its sender.
     ///
     /// # Errors
     /// If the budget is spent.
-    pub(crate) fn charge_failure(&self, address: IpAddr, now: Instant) -> Result<(), Refused> {
-        self.charge_address(Kind::Failure, address, now)
+    pub(crate) fn charge_failure(&self, sender: &Sender, now: Instant) -> Result<(), Refused> {
+        self.charge_key(Kind::Failure, &sender.key(), now)
     }
 
-    fn charge_address(&self, kind: Kind, address: IpAddr, now: Instant) -> Result<(), Refused> {
-        let (key, now) = (Key::address(address), self.clock(now));
-        let mut budgets = self.shards.lock(&key);
-        budgets.charge(kind, &key, Class::Read, now)
+    fn charge_key(&self, kind: Kind, key: &Key, now: Instant) -> Result<(), Refused> {
+        let now = self.clock(now);
+        let mut budgets = self.shards.lock(key);
+        budgets.charge(kind, key, Class::Read, now)
     }
 
-    /// Whether a credential of this address may still turn out to be refused.
+    /// Whether a credential of this sender may still turn out to be refused.
     ///
     /// # Errors
-    /// If the budget of the address is spent.
-    pub(crate) fn may_fail(&self, address: IpAddr, now: Instant) -> Result<(), Refused> {
-        let (key, now) = (Key::address(address), self.clock(now));
+    /// If the budget of the sender is spent.
+    pub(crate) fn may_fail(&self, sender: &Sender, now: Instant) -> Result<(), Refused> {
+        let (key, now) = (sender.key(), self.clock(now));
         let budgets = self.shards.lock(&key);
         budgets.check(Kind::Failure, &key, Class::Read, now)
     }
@@ -207,6 +207,8 @@ fn account(caller: &Caller) -> Option<(Kind, Key)> {
 
 #[cfg(test)]
 mod tests {
+    use protocol_model::AllocId;
+
     use super::*;
 
     fn token() -> Caller {
@@ -273,19 +275,24 @@ mod tests {
     fn an_address_without_failures_left_may_not_fail_again() {
         let budgets = CallerBudgets::new(Limits::default());
         let (address, now) = (IpAddr::from([10, 0, 0, 1]), Instant::now());
+        let sender = Sender::from(address);
         for _ in 0..20 {
-            budgets.may_fail(address, now).expect("one is left");
-            budgets.charge_failure(address, now).expect("one is left");
+            budgets.may_fail(&sender, now).expect("one is left");
+            budgets.charge_failure(&sender, now).expect("one is left");
         }
-        let refused = budgets.may_fail(address, now).expect_err("none is left");
+        let refused = budgets.may_fail(&sender, now).expect_err("none is left");
         let charged = budgets
-            .charge_failure(address, now)
+            .charge_failure(&sender, now)
             .expect_err("none is left");
         assert_eq!(refused, charged);
-        budgets
-            .may_fail(IpAddr::from([10, 0, 0, 2]), now)
-            .expect("another address");
+        let task = Sender {
+            address,
+            task: Some((AllocId::from_u128(1), "web".into())),
+        };
+        for other in [Sender::from(IpAddr::from([10, 0, 0, 2])), task] {
+            budgets.may_fail(&other, now).expect("another account");
+        }
         let later = now + Duration::from_millis(200);
-        budgets.may_fail(address, later).expect("5 a second");
+        budgets.may_fail(&sender, later).expect("5 a second");
     }
 }

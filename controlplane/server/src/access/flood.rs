@@ -103,7 +103,7 @@ fn budgets(now: Instant) {
         let four = IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(number).unwrap_or(0)));
         let six = IpAddr::V6(Ipv6Addr::from_bits((number as u128 + 1) << 64));
         for address in [four, six] {
-            let _ = budgets.charge_failure(address, now);
+            let _ = budgets.charge_failure(&address.into(), now);
             let _ = budgets.charge_login(address, now);
         }
     });

@@ -30,6 +30,7 @@ mod policy_changes;
 mod recheck;
 mod resolve;
 mod rights;
+mod sender;
 mod shared_barrier;
 mod workload;
 
@@ -42,5 +43,6 @@ pub(crate) use place::FoundPlace;
 pub(crate) use recheck::{Origin, Recheck, origin_from_wire};
 pub(crate) use resolve::Access;
 pub(crate) use resolve::Rejected;
+pub(crate) use sender::Sender;
 pub(crate) use shared_barrier::SharedBarrier;
 pub(crate) use workload::Workload;

@@ -269,6 +269,13 @@ impl Cluster {
         too_old.map_or(Ok(()), |old| Err(old.to_string()))
     }
 
+    /// A member that has said that it does not read commands of `level`.
+    pub(crate) fn known_too_old(&self, level: u32) -> Option<TooOld> {
+        let status = self.status.borrow();
+        let members = &status.membership;
+        self.versions.known_too_old(level, status.id, members)
+    }
+
     pub(crate) fn too_old(&self, level: u32) -> Option<TooOld> {
         let status = self.status.borrow();
         self.versions.too_old(level, status.id, &status.membership)

@@ -1,5 +1,6 @@
 //! Where a request comes in: read, checked, routed, and answered whatever happens.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -28,6 +29,9 @@ use super::route;
 use super::{Api, ClientAddress};
 use crate::access::Credential;
 use crate::gateway::ViaNode;
+
+/// The address of a request that came over no connection: of a test.
+const NO_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 static FAILED: LineLimit = LineLimit::new();
 static PANICKED: LineLimit = LineLimit::new();
@@ -186,14 +190,17 @@ async fn answer(entry: Entry, request: Request) -> Answered {
 /// # Errors
 /// If its headers contradict each other.
 fn shown(parts: &Parts, held: Option<&Held>, via: Option<&ViaNode>) -> Result<Shown, HttpError> {
-    let address = match (via, held) {
-        (Some(via), _) => Some(via.address),
-        (None, Some(held)) => Some(held.address()),
-        (None, None) => parts.extensions.get().map(|ClientAddress(it)| *it),
+    let sender = match (via, held) {
+        (Some(via), _) => via.sender(),
+        (None, Some(held)) => held.address().into(),
+        (None, None) => {
+            let address = parts.extensions.get().map(|ClientAddress(it)| *it);
+            address.unwrap_or(NO_ADDRESS).into()
+        }
     };
     Ok(Shown {
         credential: Credential::of(&parts.headers)?,
-        address,
+        sender,
     })
 }
 

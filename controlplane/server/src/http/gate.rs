@@ -9,7 +9,7 @@
 //! handler finds the object (`Scope::Handler`), its answer is dropped unless it called
 //! [`Ask::settle`] or [`Ask::namespaces`].
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,12 +27,10 @@ use super::error::HttpError;
 use super::query::Namespaces;
 use super::requested::{self, Found, Requested};
 use crate::access::{
-    Asker, Caller, Credential, FoundPlace, OccupiedPlace, Origin, Recheck, Rejected, ShownIdentity,
+    Asker, Caller, Credential, FoundPlace, OccupiedPlace, Origin, Recheck, Rejected, Sender,
+    ShownIdentity,
 };
 use crate::cluster::{ChangeError, Changed};
-
-/// The address of a request that came over no connection: of a test.
-const NO_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// How often the rights of a stream are judged for a token that expired.
 const EXPIRY_LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -42,21 +40,14 @@ const EXPIRY_LOOK_EVERY: Duration = Duration::from_secs(10);
 pub(super) struct Shown {
     /// The credential of its headers.
     pub(super) credential: Credential,
-    /// The address of its connection.
-    pub(super) address: Option<IpAddr>,
-}
-
-impl Shown {
-    /// The address that the request is charged to, where it has no token.
-    pub(super) fn address(&self) -> IpAddr {
-        self.address.unwrap_or(NO_ADDRESS)
-    }
+    /// Where it comes from.
+    pub(super) sender: Sender,
 }
 
 /// A request that was let in.
 #[derive(Debug)]
 pub(super) struct Gate {
-    address: IpAddr,
+    sender: Sender,
     endpoint: &'static Endpoint,
     class: Class,
     need: Need,
@@ -95,7 +86,7 @@ impl Gate {
         requested: &Requested<'_>,
     ) -> Result<Self, HttpError> {
         let found = requested.admit(api, &shown).await?;
-        let (caller, address) = (found.asker.caller.clone(), shown.address());
+        let (caller, address) = (found.asker.caller.clone(), shown.sender.address);
         let passed = Self::enter_admitted(api, shown, requested, found).await;
         if let Err(refused) = &passed {
             requested.audit_refusal(caller, address, refused);
@@ -133,7 +124,6 @@ impl Gate {
         place: FoundPlace,
     ) -> Result<Self, HttpError> {
         let need = requested.endpoint.need;
-        let address = shown.address();
         let judged = Judged {
             is_settled: need.scope() != Some(Scope::Handler),
             in_handshake: requested.comes_later(&asker.caller),
@@ -147,7 +137,7 @@ impl Gate {
             judged.check(&need)?;
         }
         Ok(Self {
-            address,
+            sender: shown.sender,
             endpoint: requested.endpoint,
             class: requested.endpoint.class(requested.method),
             need,
@@ -193,7 +183,7 @@ impl Gate {
         snapshot: &Snapshot,
         credential: &Credential,
     ) -> Result<Asker, HttpError> {
-        let address = self.address;
+        let address = self.sender.address;
         let now = api.cluster.wall_clock();
         let resolved = api
             .cluster
@@ -249,8 +239,8 @@ impl Gate {
 
     /// Counts and charges a request whose credential came later than its headers.
     async fn admit(&self, api: &Api, credential: &Credential) -> Result<(), HttpError> {
-        let (access, address) = (api.cluster.access(), self.address);
-        let resolved = requested::resolve(api, credential, address).await;
+        let (access, address) = (api.cluster.access(), self.sender.address);
+        let resolved = requested::resolve(api, credential, &self.sender).await;
         let now = Instant::now();
         let count = |caller: &Caller| {
             let room = self.endpoint.room();
@@ -265,7 +255,8 @@ impl Gate {
             }
             Err(unresolved) => {
                 count(&Caller::Anonymous { address });
-                requested::refuse(access, &unresolved, self.endpoint.path, address, now)?;
+                let sender = &self.sender;
+                requested::refuse(access, &unresolved, self.endpoint.path, sender, now)?;
                 Err(unresolved.into())
             }
         }
@@ -317,7 +308,7 @@ impl Gate {
 
     /// The address of the request's connection.
     pub(super) fn address(&self) -> IpAddr {
-        self.address
+        self.sender.address
     }
 }
 

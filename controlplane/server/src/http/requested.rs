@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  credential ─► caller ─► measure ─► budget ─► Found, to be judged
-//!      │ unknown here: once more after a barrier, if its address may fail
-//!      └─► refused: measure ─► the address's failures ─► 403, or 429 once they are spent
+//!      │ unknown here: once more after a barrier, if its sender may fail
+//!      └─► refused: measure ─► its sender's failures ─► 403, or 429 once they are spent
 //! ```
 
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use super::error::HttpError;
 use super::gate::{Gate, Shown};
 use super::query::Query;
 use crate::access::audit::{self, AuditedRequest};
-use crate::access::{Access, Asker, Caller, Credential, FoundPlace, Rejected};
+use crate::access::{Access, Asker, Caller, Credential, FoundPlace, Rejected, Sender};
 
 /// A request of an operation.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub(super) struct Found {
 pub(super) enum Unresolved {
     /// It is not valid.
     Rejected(Rejected),
-    /// It is not known here, and its address has no failures left, so nothing else was asked.
+    /// It is not known here, and its sender has no failures left, so nothing else was asked.
     Limited(Refused),
     /// It is not known here, and no majority answers.
     NoLeader,
@@ -71,9 +71,9 @@ impl Requested<'_> {
     /// # Errors
     /// 403 for a credential that is not valid, 429 where a budget is spent, 500 without a leader.
     pub(super) async fn admit(&self, api: &Api, shown: &Shown) -> Result<Found, HttpError> {
-        let (access, address) = (api.cluster.access(), shown.address());
+        let (access, address) = (api.cluster.access(), shown.sender.address);
         let resolved = if self.endpoint.examines_credential() {
-            resolve(api, &shown.credential, address).await
+            resolve(api, &shown.credential, &shown.sender).await
         } else {
             let (snapshot, now) = (api.cluster.snapshot(), api.cluster.wall_clock());
             let resolved = access.resolve(&snapshot, &shown.credential, address, now);
@@ -90,7 +90,7 @@ impl Requested<'_> {
             }
             Err(unresolved) => {
                 self.measure(access, &Caller::Anonymous { address }, now);
-                self.unresolved(api, unresolved, address, now)?
+                self.unresolved(api, unresolved, &shown.sender, now)?
             }
         };
         self.charge(access, &found.asker.caller, address, now)?;
@@ -102,16 +102,16 @@ impl Requested<'_> {
         &self,
         api: &Api,
         unresolved: Unresolved,
-        address: IpAddr,
+        sender: &Sender,
         now: Instant,
     ) -> Result<Found, HttpError> {
         let access = api.cluster.access();
         if self.endpoint.examines_credential() {
-            refuse(access, &unresolved, self.endpoint.path, address, now)?;
+            refuse(access, &unresolved, self.endpoint.path, sender, now)?;
         }
         match unresolved {
             Unresolved::Rejected(why) if self.endpoint.need == Need::Public => Ok(Found {
-                asker: access.anonymous(&api.cluster.snapshot(), address),
+                asker: access.anonymous(&api.cluster.snapshot(), sender.address),
                 rejected: Some(why),
             }),
             other => Err(other.into()),
@@ -208,7 +208,7 @@ impl Requested<'_> {
         snapshot: &Snapshot,
     ) -> Result<Found, Rejected> {
         let (access, now) = (api.cluster.access(), api.cluster.wall_clock());
-        let address = shown.address();
+        let address = shown.sender.address;
         match access.resolve(snapshot, &shown.credential, address, now) {
             Ok(asker) => Ok(Found {
                 asker,
@@ -253,11 +253,16 @@ impl Requested<'_> {
 pub(super) async fn resolve(
     api: &Api,
     credential: &Credential,
-    address: IpAddr,
+    sender: &Sender,
 ) -> Result<Asker, Unresolved> {
     let access = api.cluster.access();
     let on = |snapshot: &Snapshot| {
-        access.resolve(snapshot, credential, address, api.cluster.wall_clock())
+        access.resolve(
+            snapshot,
+            credential,
+            sender.address,
+            api.cluster.wall_clock(),
+        )
     };
     let snapshot = api.cluster.snapshot();
     match on(&snapshot) {
@@ -266,7 +271,7 @@ pub(super) async fn resolve(
     }
     access
         .budgets()
-        .may_fail(address, Instant::now())
+        .may_fail(sender, Instant::now())
         .map_err(Unresolved::Limited)?;
     let barrier = || async { api.cluster.consistent().await.is_ok() };
     let passed = access.lookup_barrier().pass(barrier).await;
@@ -277,12 +282,12 @@ pub(super) async fn resolve(
 /// Counts and charges a credential that was refused.
 ///
 /// # Errors
-/// 429 where the address has no failures left.
+/// 429 where the sender has no failures left.
 pub(super) fn refuse(
     access: &Access,
     unresolved: &Unresolved,
     route: &str,
-    address: IpAddr,
+    sender: &Sender,
     now: Instant,
 ) -> Result<(), HttpError> {
     let why = match unresolved {
@@ -291,8 +296,8 @@ pub(super) fn refuse(
         Unresolved::NoLeader => return Ok(()),
     };
     access.meters().reject(why);
-    audit::refused_credential(why, route, address);
-    access.budgets().charge_failure(address, now)?;
+    audit::refused_credential(why, route, sender.address);
+    access.budgets().charge_failure(sender, now)?;
     Ok(())
 }
 

@@ -53,7 +53,16 @@ pub(super) async fn serve(ask: &Ask) -> Answered {
     let body = body.ok_or_else(|| HttpError::bad_request("the request has no body"))?;
     let upload = receive(body, &ask.api.config.data_dir).await?;
     let verified = tokio::task::spawn_blocking(move || verified(upload)).await;
-    let (upload, keys) = verified.map_err(|error| HttpError::internal(error.to_string()))??;
+    let Verified {
+        upload,
+        keys,
+        level,
+    } = verified.map_err(|error| HttpError::internal(error.to_string()))??;
+    // An older server would refuse the last entry, and go on with another state than the others.
+    if let Some(old) = ask.api.cluster.known_too_old(level) {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        return Err(HttpError::new(status, old.to_string()));
+    }
     if !force {
         opens(ask, &keys).await?;
     }
@@ -147,9 +156,16 @@ async fn opens(ask: &Ask, keys: &RootKeys) -> Result<(), HttpError> {
     Err(Refusal::BadCheckpoint(why).into())
 }
 
-/// The file, if it is a state: found out here, before a byte of it is in the log. Answers its root
-/// keys, too.
-fn verified(mut upload: Upload) -> Result<(Upload, RootKeys), HttpError> {
+/// A file that is a state.
+struct Verified {
+    upload: Upload,
+    keys: RootKeys,
+    /// The lowest command level of the servers that read it.
+    level: u32,
+}
+
+/// The file, if it is a state: found out here, before a byte of it is in the log.
+fn verified(mut upload: Upload) -> Result<Verified, HttpError> {
     let bad = |why: String| HttpError::from(Refusal::BadCheckpoint(why));
     let rewound = |file: &mut File| file.seek(SeekFrom::Start(0)).map(drop);
     rewound(&mut upload.file).map_err(|error| HttpError::internal(error.to_string()))?;
@@ -160,5 +176,9 @@ fn verified(mut upload: Upload) -> Result<(Upload, RootKeys), HttpError> {
         return Err(bad("it is of a cluster before its first entry".to_owned()));
     }
     rewound(&mut upload.file).map_err(|error| HttpError::internal(error.to_string()))?;
-    Ok((upload, RootKeys::of(&state.snapshot())))
+    Ok(Verified {
+        upload,
+        keys: RootKeys::of(&state.snapshot()),
+        level: state.tables().checkpoint_level(),
+    })
 }

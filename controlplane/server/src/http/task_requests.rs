@@ -8,8 +8,6 @@
 //!                        entry::handle, with `ViaNode` in place of a connection
 //! ```
 
-use std::net::IpAddr;
-
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Request, StatusCode, Uri};
@@ -29,7 +27,7 @@ use super::entry::{self, Entry};
 use super::error::HttpError;
 use super::query::Query;
 use super::requested::{self, Unresolved};
-use crate::access::{Caller, Credential, Rejected};
+use crate::access::{Caller, Credential, Rejected, Sender};
 use crate::gateway::{TaskAnswer, TaskRequests, ViaNode};
 
 /// Routes that mean a node: that of the task, where the request names none.
@@ -48,7 +46,7 @@ pub(crate) struct TaskEntry {
 enum Refused {
     /// Its credential is not valid.
     Rejected,
-    /// Its credential is not valid, or not known here, and its address has no failures left.
+    /// Its credential is not valid, or not known here, and its task has no failures left.
     Limited(HttpError),
     /// For another reason.
     Other(HttpError),
@@ -63,10 +61,10 @@ impl TaskEntry {
         }
     }
 
-    async fn find_caller(&self, headers: &HeaderMap, address: IpAddr) -> Result<(), Refused> {
+    async fn find_caller(&self, headers: &HeaderMap, sender: Sender) -> Result<(), Refused> {
         let api = &self.entry.api;
         let credential = Credential::of(headers).map_err(|error| Refused::Other(error.into()))?;
-        let found = requested::resolve(api, &credential, address).await;
+        let found = requested::resolve(api, &credential, &sender).await;
         let unresolved = match found.map(|asker| asker.caller) {
             Ok(Caller::Token { .. } | Caller::Workload(_)) => return Ok(()),
             Ok(Caller::Anonymous { .. }) => Unresolved::Rejected(Rejected::Unknown),
@@ -77,7 +75,7 @@ impl TaskEntry {
             Err(unresolved) => unresolved,
         };
         let access = api.cluster.access();
-        requested::refuse(access, &unresolved, ROUTE, address, Instant::now())
+        requested::refuse(access, &unresolved, ROUTE, &sender, Instant::now())
             .map_err(Refused::Limited)?;
         Err(match unresolved {
             Unresolved::Rejected(_) => Refused::Rejected,
@@ -119,7 +117,7 @@ impl TaskRequests for TaskEntry {
         headers: &'a HeaderMap,
         via: &'a ViaNode,
     ) -> BoxFuture<'a, Result<(), TaskAnswer>> {
-        Box::pin(async move { Ok(self.find_caller(headers, via.address).await?) })
+        Box::pin(async move { Ok(self.find_caller(headers, via.sender()).await?) })
     }
 
     fn answer(&self, mut request: Request<Body>, via: ViaNode) -> BoxFuture<'_, Response> {
@@ -186,6 +184,8 @@ fn name_node(uri: &mut Uri, via: &ViaNode) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use protocol_model::NodeId;
 
     use super::*;

@@ -6,8 +6,9 @@ use controlplane_keyring::{Keyring, KeyringError, Purpose, fresh_nonce};
 use controlplane_state::Sealed;
 use tokio::time::{Instant, sleep};
 
-/// How long the first token waits for it. Without it the token's secret is shown once.
-const FIRST_TOKEN_WAITS: Duration = Duration::from_secs(1);
+/// How long the first token waits for it: an RSA key takes seconds on a busy machine. Without the
+/// key, the token's secret is shown once.
+const FIRST_TOKEN_WAITS: Duration = Duration::from_secs(5);
 /// Between two looks at the keyring.
 const PAUSE: Duration = Duration::from_millis(20);
 

@@ -151,6 +151,8 @@ impl Draft {
         tables.now = self.now;
         // A restore that the saved cluster had under way is none of ours.
         tables.pending_restore = None;
+        let version = self.tables.checkpoint_version;
+        tables.checkpoint_version = version.max(tables.checkpoint_version);
         // A value that was sealed before the restore never names a key that is made after it.
         let numbered = &mut tables.access.root_keys_numbered;
         *numbered = (*numbered).max(self.tables.access.root_keys_numbered);

@@ -7,13 +7,28 @@ use std::sync::Arc;
 use protocol_model::{Allocation, Incarnation, Job, SpecHash, UnixNanos};
 use serde::{Deserialize, Serialize};
 
+use crate::command::COMMAND_LEVEL;
 use crate::record::{ClusterMeta, ReportMark, SchedulerConfig};
 use crate::tables::{Table, Tables};
 
 pub(super) const MAGIC: [u8; 8] = *b"DROVERCP";
 
-/// The version of the format that this release writes.
+/// The newest version of the format: the one that holds everything.
 pub const VERSION: u32 = 5;
+
+/// The oldest version that this release writes: that of a state whose commands the releases of
+/// level 2 read, too.
+const VERSION_OF_LEVEL_2: u32 = 3;
+
+/// The version that a state has after a command of `level`. While servers of two releases are
+/// mixed, the older ones take checkpoints of the newer ones, and a server may go back.
+pub(crate) fn version_of_level(level: u32) -> u32 {
+    match level {
+        0..=2 => VERSION_OF_LEVEL_2,
+        3 => 4,
+        _ => VERSION,
+    }
+}
 
 /// The oldest version that this release reads. Its checksum left the header out.
 pub const VERSION_MIN: u32 = 1;
@@ -35,10 +50,26 @@ pub(super) struct Header {
 
 pub(super) const HEADER_BYTES: usize = 8 + 4 + 16 + 8;
 
+impl Tables {
+    /// The lowest command level of the releases that read a checkpoint of this state.
+    pub fn checkpoint_level(&self) -> u32 {
+        let mut levels = 2..COMMAND_LEVEL;
+        let version = self.checkpoint_version();
+        let found = levels.find(|level| version_of_level(*level) >= version);
+        found.unwrap_or(COMMAND_LEVEL)
+    }
+
+    /// The oldest version of checkpoints that holds this state, among those that this release
+    /// writes.
+    pub(crate) fn checkpoint_version(&self) -> u32 {
+        self.checkpoint_version.max(VERSION_OF_LEVEL_2)
+    }
+}
+
 impl Header {
     pub(super) fn of(tables: &Tables) -> Self {
         Self {
-            version: VERSION,
+            version: tables.checkpoint_version(),
             incarnation: tables.cluster().incarnation,
             index: tables.index(),
         }

@@ -9,7 +9,8 @@
 //!
 //! Numbers are big-endian. In version 1 the checksum left the header out. What is derived (indexes,
 //! counters, columns) is not written. A record is JSON, so that a release reads what the one before
-//! it wrote; an unknown tag is an error, because leaving rows out would be a silent loss.
+//! it wrote; an unknown tag is an error, because leaving rows out would be a silent loss. The
+//! version is the oldest one that holds the effects of all commands so far.
 
 mod error;
 mod format;
@@ -18,6 +19,7 @@ mod records;
 mod write;
 
 pub use error::RestoreError;
+pub(crate) use format::version_of_level;
 pub use format::{RECORD_BYTES_MAX, RESTORE_RECORDS_BYTES_MAX, VERSION, VERSION_MIN};
 pub use read::{CheckpointSummary, inspect};
 pub use records::Unpacked;

@@ -75,6 +75,7 @@ impl State {
         let (header, mut records) = open(input, unpacked)?;
         let mut tables = Tables {
             index: header.index,
+            checkpoint_version: header.version,
             ..Tables::default()
         };
         let mut meta = None;

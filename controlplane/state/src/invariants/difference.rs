@@ -19,9 +19,13 @@ pub fn difference(left: &Tables, right: &Tables) -> Option<&'static str> {
             .collect()
     };
     let (mine, other) = (&left.access, &right.access);
-    let checks: [(&'static str, bool); 28] = [
+    let checks: [(&'static str, bool); 29] = [
         ("index", left.index == right.index),
         ("log offset", left.log_offset == right.log_offset),
+        (
+            "checkpoint version",
+            left.checkpoint_version() == right.checkpoint_version(),
+        ),
         ("time", left.now == right.now),
         (
             "pending restore",

@@ -132,6 +132,8 @@ pub struct Tables {
     /// or the cluster's readers have seen.
     pub(crate) log_offset: u64,
     pub(crate) now: UnixNanos,
+    /// The version of checkpoints that the commands so far need; 0 before the first one.
+    pub(crate) checkpoint_version: u32,
     pub(crate) table_indexes: [u64; Table::ALL.len()],
 
     pub(crate) cluster: ClusterMeta,

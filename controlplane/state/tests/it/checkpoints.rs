@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use controlplane_state::checkpoint::{RestoreError, Unpacked, inspect};
-use controlplane_state::command::NodeDrainSet;
-use controlplane_state::{Command, LeaseEnd, State, Tables, invariants};
+use controlplane_state::command::{AllocsResign, NodeDrainSet};
+use controlplane_state::{Command, LeaseEnd, Outcome, State, Tables, invariants};
 use protocol_model::{ClientStatus, DrainSpec, Eligibility, Incarnation, JobKey, JobType};
 
 use crate::harness::{Harness, begin_of_restore, job, says};
@@ -319,6 +319,36 @@ fn a_checkpoint_is_written_as_it_was_frozen() {
     ];
     assert_eq!(counts, [2, 2, 1, 2, 3, 1, 1, 3]);
     assert_eq!(unpacked(&written_again(&state)), unpacked(&bytes));
+}
+
+#[test]
+fn checkpoint_has_the_oldest_version_that_holds_its_state() {
+    let version = |bytes: Vec<u8>| inspect(bytes.as_slice()).expect("a summary").version;
+    let worlds: [(fn() -> Harness, u32); 4] = [
+        (with_version_3, 3),
+        (with_a_restricted_namespace, 4),
+        (with_version_4, 4),
+        (with_version_5, 5),
+    ];
+    for (make, expected) in worlds {
+        let bytes = written(&make());
+        assert_eq!(version(bytes.clone()), expected);
+        let again = State::restore(bytes.as_slice()).expect("a state");
+        assert_eq!(version(written_again(&again)), expected);
+        assert_eq!(again.tables().checkpoint_level(), expected - 1);
+    }
+    let latest = controlplane_state::checkpoint::VERSION;
+    assert_eq!((controlplane_state::COMMAND_LEVEL, latest), (4, 5));
+}
+
+#[test]
+fn refused_command_counts_for_the_version_of_a_checkpoint() {
+    let mut cluster = some_state();
+    let command = Command::from(AllocsResign::default());
+    let outcome = cluster.apply(command).outcome;
+    assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
+    let summary = inspect(written(&cluster).as_slice()).expect("a summary");
+    assert_eq!(summary.version, 5);
 }
 
 /// Allocations whose identities are signed, and one from before.

@@ -60,7 +60,7 @@ async fn many_jobs_at_once_are_placed_and_few_placements_are_refused() -> anyhow
     let settings = Settings::of(1)
         .with("num_schedulers = 4")
         .with("heartbeat_interval = \"1s\"")
-        .with("heartbeat_silence = \"8s\"");
+        .with_silence("8s");
     let cluster = Cluster::start(settings).await?;
     let _fleet = Fleet::start(&cluster, NODES).await?;
     let client = cluster.client(0)?;

@@ -19,7 +19,7 @@ const WINDOW: Duration = Duration::from_secs(600);
 fn rare_heartbeats(servers: usize) -> Settings {
     Settings::of(servers)
         .with("heartbeat_interval = \"1s\"")
-        .with("heartbeat_silence = \"8s\"")
+        .with_silence("8s")
 }
 
 /// A service without a process. `window`: how long its allocations may be silent.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::access::Shell;
 use crate::running::{PATIENCE, has_root};
+use crate::socket_client;
 
 pub(crate) const MANAGER: &str = "11111111-2222-3333-4444-555555555555";
 /// A key that went by force is known to nodes, and its tokens are replaced, within this time.
@@ -17,19 +18,9 @@ const RENEWED_MAX: Duration = Duration::from_secs(10);
 
 /// Asks the API through the socket, and prints a line for each answer.
 const TASK: &str = r#"
-import http.client, os, socket, time
-
-secrets, token = os.environ["NOMAD_SECRETS_DIR"], os.environ["NOMAD_TOKEN"]
-
-class Api(http.client.HTTPConnection):
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(secrets + "/api.sock")
-
 def ask(name, path, token):
-    api = Api("localhost")
-    api.request("GET", path, headers={"Authorization": "Bearer " + token} if token else {})
-    answer = api.getresponse()
+    shown = {"Authorization": "Bearer " + token} if token else {}
+    answer = Api().ask("GET", path, headers=shown)
     print(name, answer.status, answer.read().decode().strip(), flush=True)
 
 ask("none", "/v1/agent/health", None)
@@ -48,7 +39,7 @@ fn job(id: &str, driver: &str) -> Value {
             "Name": "group", "Count": 1,
             "Tasks": [{
                 "Name": "task", "Driver": driver,
-                "Config": { "command": "/usr/bin/python3", "args": ["-c", TASK] },
+                "Config": { "command": "/usr/bin/python3", "args": ["-c", socket_client::script(TASK)] },
                 "Identity": { "Name": "default", "Env": true, "File": true },
                 "Identities": [{
                     "Name": "other", "Audience": ["other.example"], "File": true,

@@ -36,6 +36,7 @@ mod restore;
 mod running;
 mod single;
 mod snapshots;
+mod socket_client;
 mod successors;
 mod task_api;
 mod task_api_restarts;

@@ -24,7 +24,7 @@ async fn a_daemon_that_is_restarted_makes_nobody_look_at_its_jobs_again() -> any
     let Some(net) = Net::make(2)? else {
         return Ok(());
     };
-    let settings = Settings::of(1).with("heartbeat_silence = \"60s\"");
+    let settings = Settings::of(1).with_silence("60s");
     let cluster = Cluster::start_in(settings, net).await?;
     let mut node = Node::start(&cluster).await?;
     let never = json!({ "Attempts": 0, "Mode": "fail" });

@@ -1,6 +1,6 @@
 //! What users see of a task's end: restarts, exit codes, events.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use hack_cluster::{Cluster, Node, Settings, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -34,11 +34,17 @@ async fn a_task_that_is_killed_is_restarted() -> anyhow::Result<()> {
     task.until("running").await?;
     let first = task.process().await?;
     kill_process(Pid::from_raw(first.pid).context("pid")?, Signal::KILL)?;
-    let alloc = eventually("a restart", PATIENCE, async || {
+    eventually("a restart and its events", PATIENCE, async || {
         let alloc = task.read().await?;
         let state = &alloc["TaskStates"]["task"];
-        let restarted = state["Restarts"] == 1 && state["State"] == "running";
-        Ok(restarted.then_some(alloc))
+        ensure!(
+            state["Restarts"] == 1 && state["State"] == "running",
+            "{state}"
+        );
+        let ended = event(&alloc, "Terminated")?;
+        ensure!(ended["Signal"] == 9, "{ended}");
+        event(&alloc, "Restarting")?;
+        Ok(Some(()))
     })
     .await?;
     let second = eventually("another process", PATIENCE, async || {
@@ -46,9 +52,6 @@ async fn a_task_that_is_killed_is_restarted() -> anyhow::Result<()> {
     })
     .await?;
     assert_ne!(first, second);
-    let ended = event(&alloc, "Terminated")?;
-    assert_eq!(ended["Signal"], 9, "{ended}");
-    event(&alloc, "Restarting")?;
     task.stop(&node).await?;
     node.must_have_no_tasks().await
 }

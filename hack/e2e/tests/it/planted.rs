@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::access::Shell;
 use crate::running::{PATIENCE, has_root};
+use crate::socket_client;
 
 const MANAGER: &str = "5ec4e700-d15c-4a11-8b0b-1a1e57ab0001";
 /// The name of the job, which has to be found: a search of nothing would find no secret either.
@@ -27,19 +28,8 @@ const DEBUG: &str = "log_level = \"debug\"\n";
 /// Asks the API with good and bad tokens, and prints statuses alone. Its text is in the job: no
 /// secret is in it as a whole.
 const TASK: &str = r#"
-import http.client, os, socket, time
-
-secrets, token = os.environ["NOMAD_SECRETS_DIR"], os.environ["NOMAD_TOKEN"]
-
-class Api(http.client.HTTPConnection):
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(secrets + "/api.sock")
-
 def ask(method, path, token, body=None):
-    api = Api("localhost")
-    api.request(method, path, body, headers={"X-Nomad-Token": token})
-    return api.getresponse().status
+    return Api().ask(method, path, token, body).status
 
 own = "/v1/var/nomad/jobs/" + os.environ["NOMAD_JOB_ID"]
 planted = '{"Items": {"word": "%s"}}' % ("planted-by-" + "the-task-81c5e7")
@@ -58,7 +48,7 @@ fn job() -> Value {
             "Name": "group", "Count": 1,
             "Tasks": [{
                 "Name": "task", "Driver": "raw_exec",
-                "Config": { "command": "/usr/bin/python3", "args": ["-c", TASK] },
+                "Config": { "command": "/usr/bin/python3", "args": ["-c", socket_client::script(TASK)] },
                 "Identity": { "Name": "default", "Env": true, "File": true },
                 "Identities": [{
                     "Name": "other", "Audience": ["other.example"], "File": true, "Env": true,

@@ -8,47 +8,37 @@ use serde_json::{Value, json};
 
 use crate::access::Shell;
 use crate::running::{PATIENCE, has_root};
+use crate::socket_client;
 
 const MANAGER: &str = "11111111-2222-3333-4444-555555555555";
 
 /// Asks the API, and prints a line for each answer.
 const COMMON: &str = r#"
-import base64, http.client, json, os, socket, time
+import base64
 
-secrets, alloc = os.environ["NOMAD_SECRETS_DIR"], os.environ["NOMAD_ALLOC_ID"]
-own, operator = os.environ["NOMAD_TOKEN"], os.environ["OPERATOR"]
-
-class Api(http.client.HTTPConnection):
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(secrets + "/api.sock")
-
-def begin(method, path, token, body=None, headers={}):
-    api = Api("localhost")
-    shown = {"X-Nomad-Token": token} if token else {}
-    api.request(method, path, body, {**shown, **headers}, encode_chunked=body is not None)
-    return api, api.getresponse()
+alloc, operator = os.environ["NOMAD_ALLOC_ID"], os.environ["OPERATOR"]
 
 def ask(name, path, token):
-    _, answer = begin("GET", path, token)
+    answer = Api().ask("GET", path, token)
     print(name, answer.status, answer.read().decode().strip(), flush=True)
 
 ask("none", "/v1/agent/health", None)
 ask("made-up", "/v1/agent/health", "made-up")
 ask("unknown", "/v1/agent/health", "99999999-2222-3333-4444-555555555555")
-ask("own", "/v1/agent/health", own)
+ask("own", "/v1/agent/health", token)
 "#;
 
 const WEB: &str = r#"
-_, answer = begin("GET", "/v1/vars?prefix=woken", operator)
+answer = Api().ask("GET", "/v1/vars?prefix=woken", operator)
 index, _ = int(answer.headers["X-Nomad-Index"]), answer.read()
 print("blocking", flush=True)
-_, answer = begin("GET", "/v1/vars?prefix=woken&wait=60s&index=%d" % index, operator)
+answer = Api().ask("GET", "/v1/vars?prefix=woken&wait=60s&index=%d" % index, operator)
 found = [it["Path"] for it in json.load(answer)]
 print("woke", answer.status, int(answer.headers["X-Nomad-Index"]) > index, found, flush=True)
 
 logs = "/v1/client/fs/logs/%s?task=web&type=stdout&follow=true&plain=true" % alloc
-api, answer = begin("GET", logs, operator)
+api = Api()
+answer = api.ask("GET", logs, operator)
 text = b""
 while b"blocking" not in text:
     text += answer.read1(65536)
@@ -97,18 +87,18 @@ for message in messages(stream):
 print("shell", status, output.decode(), code, flush=True)
 
 meta = "/v1/client/metadata"
-_, answer = begin("GET", meta, own)
+answer = Api().ask("GET", meta, token)
 print("metadata without a right", answer.status, answer.read().decode().strip(), flush=True)
-_, answer = begin("PUT", meta, operator, json.dumps({"Meta": {"set_by": "a-task"}}))
+answer = Api().ask("PUT", meta, operator, json.dumps({"Meta": {"set_by": "a-task"}}))
 print("metadata set", answer.status, json.load(answer)["Dynamic"], flush=True)
-_, answer = begin("GET", meta, operator)
+answer = Api().ask("GET", meta, operator)
 print("metadata read", answer.status, json.load(answer)["Meta"]["set_by"], flush=True)
 
 job = 'job "parsed" {\n  group "g" {\n    task "t" {\n      driver = "raw_exec"\n    }\n  }\n}\n'
 body = json.dumps({"JobHCL": job + "// padding\n" * 30000}).encode()
 parts = (body[at:at + 7001] for at in range(0, len(body), 7001))
-chunked = {"Transfer-Encoding": "chunked", "Content-Type": "application/json"}
-_, answer = begin("POST", "/v1/jobs/parse", operator, parts, chunked)
+# A body without a length is sent in chunks.
+answer = Api().ask("POST", "/v1/jobs/parse", operator, parts, {"Content-Type": "application/json"})
 print("parsed", answer.status, json.load(answer).get("ID"), flush=True)
 "#;
 
@@ -117,7 +107,7 @@ const STRANGER: &str = r#"
 other = socket.socket(socket.AF_UNIX)
 other.connect(os.path.dirname(os.environ["NOMAD_ALLOC_DIR"]) + "/web/secrets/api.sock")
 try:
-    other.sendall(("GET /v1/agent/health HTTP/1.1\r\nX-Nomad-Token: %s\r\n\r\n" % own).encode())
+    other.sendall(("GET /v1/agent/health HTTP/1.1\r\nX-Nomad-Token: %s\r\n\r\n" % token).encode())
     answer = other.recv(1000)
 except (BrokenPipeError, ConnectionResetError):
     answer = b""
@@ -131,6 +121,7 @@ const VISITOR: &str = "import os, socket; s = socket.socket(socket.AF_UNIX); \
 
 fn task(name: &str, script: &str) -> Value {
     let script = format!("{COMMON}\n{script}\nprint('end', flush=True)\ntime.sleep(1000)\n");
+    let script = socket_client::script(&script);
     json!({
         "Name": name, "Driver": "raw_exec",
         "Config": { "command": "/usr/bin/python3", "args": ["-c", script] },
@@ -247,7 +238,7 @@ async fn sockets_ask_for_a_workload_token_without_access_control() -> anyhow::Re
         server: 0,
         token: "",
     };
-    let alloc = start(&cluster, &[task("web", "ask('jobs', '/v1/jobs', own)")]).await?;
+    let alloc = start(&cluster, &[task("web", "ask('jobs', '/v1/jobs', token)")]).await?;
     let web = log(&shell, &alloc, "web", "end").await?;
     has(
         &web,

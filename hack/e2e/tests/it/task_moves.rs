@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::access::Shell;
 use crate::running::{PATIENCE, has_root};
+use crate::socket_client;
 
 const MANAGER: &str = "11111111-2222-3333-4444-555555555555";
 const JOB: &str = "asks";
@@ -19,19 +20,9 @@ const MOVED_MAX: Duration = Duration::from_secs(60);
 /// Reads its own variable again and again, and prints the server that answers each tenth time. A
 /// read without 200 is printed as `bad`.
 const TASK: &str = r#"
-import http.client, json, os, socket, time
-
-secrets, token = os.environ["NOMAD_SECRETS_DIR"], os.environ["NOMAD_TOKEN"]
-
-class Api(http.client.HTTPConnection):
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(secrets + "/api.sock")
-
 def read(path):
     try:
-        api.request("GET", path, headers={"X-Nomad-Token": token})
-        answer = api.getresponse()
+        answer = api.ask("GET", path, token)
         text = answer.read().decode()
         if answer.status == 200:
             return json.loads(text)
@@ -40,7 +31,7 @@ def read(path):
         api.close()
         print("bad", repr(error), flush=True)
 
-api, number = Api("localhost"), 0
+api, number = Api(), 0
 while True:
     number += 1
     found = read("/v1/var/nomad/jobs/" + os.environ["NOMAD_JOB_ID"])
@@ -58,7 +49,7 @@ fn job() -> Value {
             "Name": "group", "Count": 1,
             "Tasks": [{
                 "Name": "task", "Driver": "raw_exec",
-                "Config": { "command": "/usr/bin/python3", "args": ["-c", TASK] },
+                "Config": { "command": "/usr/bin/python3", "args": ["-c", socket_client::script(TASK)] },
                 "Identity": { "Name": "default", "Env": true },
                 "Resources": { "CPU": 20, "MemoryMB": 64 },
             }],

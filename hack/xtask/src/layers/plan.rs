@@ -54,7 +54,8 @@ impl LayerName {
 pub(super) enum Lane {
     /// Clusters of real processes. They wait for elections and timeouts.
     Clusters,
-    /// Tests of one host: sockets, disks, processes. They wait, too.
+    /// Tests of one host: sockets, disks, processes. They wait, too, but for less; a cluster's
+    /// heartbeats go first.
     Host,
     /// Tests that only compute. They run at a lower priority, so that they delay no other test's
     /// heartbeat.
@@ -67,7 +68,8 @@ impl Lane {
     /// The `nice` value of the lane's executables.
     pub(super) const fn nice(self) -> u8 {
         match self {
-            Self::Clusters | Self::Host => 0,
+            Self::Clusters => 0,
+            Self::Host => 5,
             Self::Computing => 15,
         }
     }

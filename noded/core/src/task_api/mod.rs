@@ -17,7 +17,7 @@ mod token;
 
 pub use guard::{Charge, Guard, Judged, Limit, Shown, SocketLimits, TokenDigest, Verdict};
 pub use token::{
-    ENDED_MAX, EXPIRED_GRACE, EndedAllocs, SIGNED_MAX, SignedToken, SignedTokens, TokenRefusal,
+    ENDED_MAX, EndedAllocs, SIGNED_MAX, SignedToken, SignedTokens, Standing, TokenRefusal,
 };
 
 #[cfg(test)]

@@ -7,8 +7,8 @@
 //! | signed, but this release cannot read its claims | the server's: the cluster signed it |
 //! | unreadable, or not signed by the key that it names | refused |
 //! | for another audience | refused |
-//! | expired more than [`EXPIRED_GRACE`] ago by the node's clock | refused |
 //! | of an allocation of this node that has ended | refused |
+//! | expired by the node's clock | the server's: the clocks of the servers count |
 //! | all others | verified |
 //!
 //! | limit | value | at the limit |
@@ -18,7 +18,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use protocol_model::{AllocId, UnixNanos};
 
@@ -28,9 +27,6 @@ use super::TokenDigest;
 pub const SIGNED_MAX: usize = 1_024;
 /// Ended allocations that are remembered.
 pub const ENDED_MAX: usize = 4_096;
-/// How long after its `exp` a token is still forwarded: servers have a leeway of 60 s, and their
-/// clocks decide, not the node's.
-pub const EXPIRED_GRACE: Duration = Duration::from_secs(5 * 60);
 
 /// A token that a key of the cluster has signed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,12 +47,19 @@ pub enum TokenRefusal {
     /// It is meant for others.
     #[error("the token is for another audience")]
     Audience,
-    /// It expired too long ago.
-    #[error("the token has expired")]
-    Expired,
     /// Its allocation was on this node.
     #[error("the allocation of the token has ended")]
     Ended,
+}
+
+/// The judgment of a signed token that is not refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// Servers take it.
+    Valid,
+    /// The node's clock says that it has expired. The node's clock may be ahead, so the server
+    /// judges it as a token that the node does not know.
+    LooksExpired,
 }
 
 impl SignedToken {
@@ -64,21 +67,18 @@ impl SignedToken {
     ///
     /// # Errors
     /// Where none would.
-    pub fn check(&self, ended: &EndedAllocs, now: UnixNanos) -> Result<(), TokenRefusal> {
+    pub fn check(&self, ended: &EndedAllocs, now: UnixNanos) -> Result<Standing, TokenRefusal> {
         if !self.is_for_api {
             return Err(TokenRefusal::Audience);
         }
+        if ended.contains(self.alloc) {
+            return Err(TokenRefusal::Ended);
+        }
         let seconds = u64::try_from(now.0 / 1_000_000_000).unwrap_or(0);
-        let end = self
-            .expires_at
-            .map(|end| end.saturating_add(EXPIRED_GRACE.as_secs()));
-        if end.is_some_and(|end| end <= seconds) {
-            return Err(TokenRefusal::Expired);
-        }
-        match ended.contains(self.alloc) {
-            true => Err(TokenRefusal::Ended),
-            false => Ok(()),
-        }
+        Ok(match self.expires_at.is_some_and(|end| end <= seconds) {
+            true => Standing::LooksExpired,
+            false => Standing::Valid,
+        })
     }
 }
 
@@ -176,22 +176,27 @@ mod tests {
     fn signed_tokens_are_refused_only_where_every_server_refuses_them() {
         let mut ended = EndedAllocs::default();
         ended.insert(AllocId::from_u128(2));
-        let other = SignedToken {
+        let other = |expires_at| SignedToken {
             is_for_api: false,
-            ..signed(None)
+            ..signed(expires_at)
         };
-        let of_ended = SignedToken {
+        let of_ended = |expires_at| SignedToken {
             alloc: AllocId::from_u128(2),
-            ..signed(None)
+            ..signed(expires_at)
         };
+        let far = at(i64::MAX / 1_000_000_000);
         for (token, now, expected) in [
-            (signed(None), at(i64::MAX / 1_000_000_000), Ok(())),
-            (signed(Some(1_000)), at(0), Ok(())),
-            (signed(Some(1_000)), at(1_299), Ok(())),
-            (signed(Some(1_000)), at(1_300), Err(TokenRefusal::Expired)),
-            (signed(Some(u64::MAX)), at(1_300), Ok(())),
-            (other, at(0), Err(TokenRefusal::Audience)),
-            (of_ended, at(0), Err(TokenRefusal::Ended)),
+            (signed(None), far, Ok(Standing::Valid)),
+            (signed(Some(1_000)), at(0), Ok(Standing::Valid)),
+            (signed(Some(1_000)), at(999), Ok(Standing::Valid)),
+            (signed(Some(1_000)), at(1_000), Ok(Standing::LooksExpired)),
+            // However far the node's clock is ahead.
+            (signed(Some(1_000)), far, Ok(Standing::LooksExpired)),
+            (signed(Some(u64::MAX)), far, Ok(Standing::Valid)),
+            (other(None), at(0), Err(TokenRefusal::Audience)),
+            (other(Some(1_000)), far, Err(TokenRefusal::Audience)),
+            (of_ended(None), at(0), Err(TokenRefusal::Ended)),
+            (of_ended(Some(1_000)), far, Err(TokenRefusal::Ended)),
         ] {
             assert_eq!(token.check(&ended, now), expected, "{token:?} {now:?}");
         }

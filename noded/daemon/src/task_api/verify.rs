@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use noded_core::task_api::{
-    EndedAllocs, Guard, Shown, SignedToken, SignedTokens, TokenDigest, TokenRefusal,
+    EndedAllocs, Guard, Shown, SignedToken, SignedTokens, Standing, TokenDigest,
 };
 use parking_lot::Mutex;
 use protocol_access::identity::{OWN_AUDIENCE, TokenError, VerifiedIdentity, verify_published};
@@ -88,9 +88,10 @@ impl TokenJudge {
             Signature::Unknown => return Shown::Token(digest),
         };
         self.signed.lock().insert(digest, Arc::clone(&signed));
-        let checked: Result<(), TokenRefusal> = signed.check(&self.ended.lock(), now);
+        let checked = signed.check(&self.ended.lock(), now);
         match checked {
-            Ok(()) => Shown::Verified(digest),
+            Ok(Standing::Valid) => Shown::Verified(digest),
+            Ok(Standing::LooksExpired) => Shown::Token(digest),
             Err(why) => {
                 tracing::debug!(alloc = %signed.alloc, %why, "a workload token is refused");
                 Shown::Invalid
@@ -219,10 +220,11 @@ mod tests {
         let invalid = |_: &str| Shown::Invalid;
         let ed25519 = json!({"alg": "EdDSA", "kid": KEY});
         type Expected<'a> = &'a dyn Fn(&str) -> Shown;
-        let table: [(String, Expected<'_>); 14] = [
+        let table: [(String, Expected<'_>); 15] = [
             (good.clone(), &verified),
-            (expiring(701), &verified),
-            (expiring(700), &invalid),
+            (expiring(1_001), &verified),
+            (expiring(1_000), &unknown),
+            (expiring(1), &unknown),
             (token(KEY, &of_ended), &invalid),
             (token(KEY, &claims(alloc(1), "vault", None)), &invalid),
             (token(OTHER_KEY, &own), &unknown),

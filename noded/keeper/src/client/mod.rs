@@ -107,10 +107,7 @@ impl Connection {
         // A keeper that is stopped has a full queue one day, and connecting would wait for ever.
         set_socket_timeout(&socket, Timeout::Send, Some(limit)).map_err(failed)?;
         connect(&socket, &address).map_err(failed)?;
-        let hello = Request::Hello {
-            protocol: PROTOCOL_VERSIONS,
-            steps: crate::keeper::STEP_VERSIONS,
-        };
+        let hello = hello();
         let call = CallId(0);
         let packet = encode_for_keeper(call, &hello).map_err(ConnectionError::Encode)?;
         seqpacket::send(&socket, &packet, &[]).map_err(ConnectionError::Send)?;
@@ -202,6 +199,13 @@ pub enum SealPlanError {
     Encode(#[source] PlanBytesError),
     #[error("no memory file could be made for the plan")]
     Memory(#[source] Errno),
+}
+
+fn hello() -> Request {
+    Request::Hello {
+        protocol: PROTOCOL_VERSIONS,
+        steps: crate::keeper::STEP_VERSIONS,
+    }
 }
 
 fn await_welcome(

@@ -1,9 +1,12 @@
 //! Making the running keeper and pump those of the binary beside noded: a package was upgraded,
 //! and both outlive noded.
 
-use super::{Connection, ConnectionError, EARLY_MESSAGES_MAX, Launch, LaunchError, ensure_running};
+use super::{
+    Connection, ConnectionError, EARLY_MESSAGES_MAX, GREETING_MAX, Launch, LaunchError,
+    await_welcome, ensure_running, hello,
+};
 use crate::lock;
-use crate::protocol::{Message, Refusal, Request, Response};
+use crate::protocol::{Message, PROTOCOL_VERSIONS, Refusal, Request, Response};
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -157,17 +160,32 @@ impl Connection {
                     steps,
                     keeper_pid,
                 };
-                if is_current(keeper_pid, path)? {
-                    Ok(())
-                } else {
-                    Err(UpgradeError::Unchanged)
+                if !is_current(keeper_pid, path)? {
+                    return Err(UpgradeError::Unchanged);
                 }
+                if protocol < PROTOCOL_VERSIONS.highest {
+                    self.greet_again()?;
+                }
+                Ok(())
             }
             Response::Refused(refusal) => Err(UpgradeError::Refused(refusal)),
             other => Err(UpgradeError::Answer {
                 response: Box::new(other),
             }),
         }
+    }
+}
+
+impl Connection {
+    /// The program of before agreed on a version of the packets, which the new one goes on with:
+    /// it may speak a later one.
+    fn greet_again(&mut self) -> Result<(), UpgradeError> {
+        let asked = self.send(&hello(), &[]).map_err(UpgradeError::Connection)?;
+        let greeted = await_welcome(&self.socket, asked, GREETING_MAX);
+        let (welcome, early) = greeted.map_err(UpgradeError::Connection)?;
+        self.welcome = welcome;
+        self.early.extend(early);
+        Ok(())
     }
 }
 

@@ -95,7 +95,7 @@ fn sockets_close_with_drop_forget_and_another_for_their_task() {
     drop_alloc(&mut noded, "a");
     assert!(noded.take_sockets().unwrap().is_empty());
     let pid = noded.welcome().keeper_pid;
-    wait_until("nothing is left open", || open_files(pid) == files);
+    wait_until("nothing is left open", || open_files(pid) <= files);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn sockets_stay_held_over_upgrades_and_a_refused_one() {
         waiting.push(UnixStream::connect(&path).unwrap());
         upgrade(&mut noded, &another_build(&scene, name));
         let pid = noded.welcome().keeper_pid;
-        wait_until("it holds no more than before", || open_files(pid) == files);
+        wait_until("it holds no more than before", || open_files(pid) <= files);
     }
     let held = noded.take_sockets().unwrap();
     assert_eq!(owners(&held), ["web", "other"]);

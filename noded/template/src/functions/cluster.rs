@@ -45,7 +45,20 @@ fn variable_id(call: &Call<'_>, given: &str) -> Result<VariableId, String> {
     if !path.chars().all(is_allowed) {
         return Err(format!("invalid path {path:?}"));
     }
+    own_region(call, path, region)?;
     Ok(located(call, path, namespace, region))
+}
+
+/// Servers answer about variables of their own region alone: no other region is reached.
+fn own_region(call: &Call<'_>, path: &str, region: &str) -> Result<(), String> {
+    let own = &call.pass.known.region;
+    if region.is_empty() || region == own {
+        return Ok(());
+    }
+    Err(format!(
+        "{path:?} is asked of region {region:?}: variables of the own region, {own:?}, alone can \
+         be read; leave the region out"
+    ))
 }
 
 fn located(call: &Call<'_>, path: &str, namespace: &str, region: &str) -> VariableId {
@@ -65,6 +78,7 @@ fn variable_list(call: &Call<'_>, is_safe: bool) -> Answer {
     let given = if call.len() == 0 { "" } else { call.text(0)? };
     let (prefix, place) = given.split_once('@').unwrap_or((given, ""));
     let (namespace, region) = place.split_once('.').unwrap_or((place, ""));
+    own_region(call, prefix, region)?;
     let id = located(call, prefix, namespace, region);
     match call.pass.known.variable_lists.get(&id) {
         Some(list) if !(is_safe && list.is_empty()) => Ok(value::list(list.iter().map(metadata))),

@@ -109,6 +109,21 @@ const BAD_INPUT: &[(&str, &str)] = &[
     ("nomadVar \"\"", "\"nomadVar\": the path is empty"),
     ("nomadVar \"a b\"", "\"nomadVar\": invalid path \"a b\""),
     (
+        "nomadVar \"a@default.eu\"",
+        "\"nomadVar\": \"a\" is asked of region \"eu\": variables of the own region, \"global\", alone can \
+         be read; leave the region out",
+    ),
+    (
+        "nomadVarExists \"a@.eu\"",
+        "\"nomadVarExists\": \"a\" is asked of region \"eu\": variables of the own region, \"global\", alone \
+         can be read; leave the region out",
+    ),
+    (
+        "nomadVarListSafe \"a@default.eu\"",
+        "\"nomadVarListSafe\": \"a\" is asked of region \"eu\": variables of the own region, \"global\", \
+         alone can be read; leave the region out",
+    ),
+    (
         "nomadService 1 \"a\"",
         "\"nomadService\": it takes 1 or 3 arguments, not 2",
     ),

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
+use protocol_model::AllocId;
+
 /// The caller that a request is charged to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Key {
@@ -10,6 +12,8 @@ pub enum Key {
     Accessor(Arc<str>),
     /// A workload: all allocations of a job share one budget.
     Job { namespace: Arc<str>, job: Arc<str> },
+    /// A task, for the refused credentials of requests that its node forwards.
+    Task { alloc: AllocId, task: Arc<str> },
     /// A network, made by [`Key::address`].
     Network(IpAddr),
 }

@@ -10,7 +10,7 @@ pub enum Kind {
     Token,
     Workload,
     Anonymous,
-    /// Credentials that were refused, by address.
+    /// Credentials that were refused, by address; those of tasks behind a node by task.
     Failure,
     /// Logins with an auth method, by address.
     Login,
@@ -155,7 +155,7 @@ pub struct Limits {
     pub token: KindLimits,
     pub workload: KindLimits,
     pub anonymous: KindLimits,
-    /// Refused credentials of an address.
+    /// Refused credentials of an address, or of a task behind a node.
     pub failure: Rate,
     /// Logins of an address.
     pub login: Rate,

@@ -66,10 +66,7 @@ impl fmt::Display for Refused {
         f.write_str("Too many requests: ")?;
         match (self.kind, self.over) {
             (Kind::Failure, Over::Rate(_, rate)) => {
-                write!(
-                    f,
-                    "the budget of an address for refused credentials is {rate}"
-                )?;
+                write!(f, "the budget for refused credentials is {rate}")?;
             }
             (Kind::Login, Over::Rate(_, rate)) => {
                 write!(f, "the budget of an address for logins is {rate}")?;
@@ -164,7 +161,7 @@ impl Budgets {
         taken.map_err(|retry_after| refused(kind, class, rate, retry_after))
     }
 
-    /// Whether [`Budgets::charge`] would pass, without charging anything: an address without budget
+    /// Whether [`Budgets::charge`] would pass, without charging anything: a sender without budget
     /// for failures is refused before its credential is looked up.
     ///
     /// # Errors

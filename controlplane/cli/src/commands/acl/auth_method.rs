@@ -118,7 +118,9 @@ impl AuthMethodCommand {
             Self::Info(Info { name, json }) => {
                 let read = (&ReadAuthMethod { name: &name }, &query);
                 let render = |it: AuthMethod| auth_method::one(&it);
-                session.show(&client, read, json.form(), render).await
+                let shown = session.show(&client, read, json.form(), render).await;
+                let hint = "`drover acl auth-method list` shows the methods";
+                shown.map_err(|failure| failure.naming(&name, hint))
             }
             Self::List(json) => {
                 let render = |all: Vec<AuthMethodStub>| auth_method::list(&all);

@@ -117,7 +117,9 @@ impl BindingRuleCommand {
             Self::Info(Info { id, json }) => {
                 let read = (&ReadBindingRule { id: &id }, &query);
                 let render = |it: BindingRule| binding_rule::one(&it);
-                session.show(&client, read, json.form(), render).await
+                let shown = session.show(&client, read, json.form(), render).await;
+                let hint = "`drover acl binding-rule list` shows the ids; the whole id is needed";
+                shown.map_err(|failure| failure.naming(&id, hint))
             }
             Self::List(json) => {
                 let render = |all: Vec<BindingRuleStub>| binding_rule::list(&all);

@@ -92,9 +92,10 @@ impl PolicyCommand {
             Self::Info(Info { name, json }) => {
                 let read = (&ReadPolicy { name: &name }, &query);
                 let render = |it: Policy| policy::one(&it);
-                session
-                    .show(&session.client()?, read, json.form(), render)
-                    .await
+                let client = session.client()?;
+                let shown = session.show(&client, read, json.form(), render).await;
+                let hint = "`drover acl policy list` shows the policies";
+                shown.map_err(|failure| failure.naming(&name, hint))
             }
             Self::List(json) => {
                 let render = |all: Vec<PolicyStub>| policy::list(&all);

@@ -12,6 +12,10 @@ use crate::failure::Failure;
 use crate::render::acl::role;
 use crate::session::Session;
 
+/// The hint where a role is unknown.
+const WHOLE_ID: &str = "`drover acl role list` shows ids and names; the whole id is needed, or the \
+                        name with -by-name";
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum RoleCommand {
     /// Create a role
@@ -125,10 +129,12 @@ impl Info {
         let form = self.json.form();
         if self.by_name {
             let read = (&ReadRoleByName { name: &self.role }, &query);
-            return session.show(&client, read, form, render).await;
+            let shown = session.show(&client, read, form, render).await;
+            return shown.map_err(|failure| failure.naming(&self.role, WHOLE_ID));
         }
         let read = (&ReadRole { id: &self.role }, &query);
-        session.show(&client, read, form, render).await
+        let shown = session.show(&client, read, form, render).await;
+        shown.map_err(|failure| failure.naming(&self.role, WHOLE_ID))
     }
 }
 
@@ -145,7 +151,9 @@ impl Update {
                 policies: links(self.policy),
             }
         } else {
-            let known = client.call(&ReadRole { id }, &query).await?.value;
+            let known = client.call(&ReadRole { id }, &query).await;
+            let known = known.map_err(|error| Failure::from(error).naming(id, WHOLE_ID))?;
+            let known = known.value;
             let mut policies = known.policies;
             for link in links(self.policy) {
                 if !policies.contains(&link) {

@@ -18,6 +18,9 @@ use crate::listing::PageFlags;
 use crate::render::acl::token;
 use crate::session::Session;
 
+/// The hint where an accessor is unknown.
+const WHOLE_ID: &str = "`drover acl token list` shows the accessor ids; the whole id is needed";
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum TokenCommand {
     /// Create a token, or take over one that has a secret already
@@ -154,7 +157,8 @@ impl TokenCommand {
                 };
                 let render = |it: Token| token::one(&it);
                 let read = (&read, &query);
-                session.show(&client, read, json.form(), render).await
+                let shown = session.show(&client, read, json.form(), render).await;
+                shown.map_err(|failure| failure.naming(&accessor, WHOLE_ID))
             }
             Self::List(List { page, json }) => {
                 let query = page.of(query);
@@ -201,7 +205,9 @@ impl Update {
         let client = session.client()?;
         let query = Query::new();
         let accessor = self.accessor.as_str();
-        let known = client.call(&ReadToken { accessor }, &query).await?.value;
+        let known = client.call(&ReadToken { accessor }, &query).await;
+        let known = known.map_err(|error| Failure::from(error).naming(accessor, WHOLE_ID))?;
+        let known = known.value;
         let roles = self.links.roles();
         let request = TokenRequest {
             accessor_id: known.accessor_id,

@@ -5,7 +5,7 @@ use protocol_api::variables::ReadVariable;
 use protocol_client::{ClientError, Query};
 
 use super::form::OutForm;
-use super::one_namespace;
+use super::{one_namespace, path_of};
 use crate::failure::Failure;
 use crate::session::Session;
 
@@ -26,11 +26,17 @@ impl Get {
     pub(super) async fn run(self, session: &Session) -> Result<(), Failure> {
         one_namespace(session)?;
         let client = session.client()?;
-        let read = ReadVariable { path: &self.path };
+        let path = path_of(&self.path);
+        let read = ReadVariable { path };
         let variable = match client.call(&read, &Query::new()).await {
             Ok(answer) => answer.value,
             Err(ClientError::Status { code: 404, .. }) => {
-                return Err(Failure::usage("Variable not found"));
+                let namespace = session.namespace();
+                let namespace = namespace.as_deref().unwrap_or("default");
+                return Err(Failure::usage_hint(
+                    format!("Variable not found: {path:?} in the namespace {namespace:?}"),
+                    "`drover var list` shows the paths, -namespace names another namespace",
+                ));
             }
             Err(error) => return Err(error.into()),
         };
@@ -39,8 +45,12 @@ impl Get {
             return form.print(session, &variable);
         };
         let value = variable.items.as_ref().and_then(|items| items.get(item));
-        let value = value
-            .ok_or_else(|| Failure::usage(format!("Variable does not contain {item:?} item")))?;
+        let value = value.ok_or_else(|| {
+            Failure::usage_hint(
+                format!("Variable does not contain {item:?} item: {path:?}"),
+                "`drover var get` without -item shows all of its items",
+            )
+        })?;
         session.out.data(value.reveal())
     }
 }

@@ -37,7 +37,8 @@ enum ListForm {
 impl List {
     pub(super) async fn run(self, session: &Session) -> Result<(), Failure> {
         let client = session.client()?;
-        let prefix = Some(&self.prefix).filter(|prefix| !prefix.is_empty());
+        // No path begins with a slash.
+        let prefix = Some(self.prefix.trim_start_matches('/')).filter(|it| !it.is_empty());
         let query = self.page.of(Query::new().with_some("prefix", prefix));
         let default = match stdout().is_terminal() {
             true => ListForm::Table,

@@ -4,7 +4,7 @@ mod form;
 mod get;
 mod init;
 mod list;
-mod lock;
+pub(crate) mod lock;
 mod purge;
 mod put;
 mod spec;
@@ -46,8 +46,15 @@ impl VarCommand {
     }
 }
 
+/// The command whose write was refused: its flags stand in the hint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Writer {
+    Put,
+    Purge,
+}
+
 /// The failure of a write: a conflict tells both indexes.
-fn conflict(error: ClientError, path: &str, check_index: Option<u64>) -> Failure {
+fn conflict(error: ClientError, path: &str, check: Option<u64>, writer: Writer) -> Failure {
     let ClientError::Status { code: 409, message } = &error else {
         return error.into();
     };
@@ -55,7 +62,7 @@ fn conflict(error: ClientError, path: &str, check_index: Option<u64>) -> Failure
         return error.into();
     };
     let found = present.modify_index;
-    let Some(wanted) = check_index.filter(|wanted| *wanted != found) else {
+    let Some(wanted) = check.filter(|wanted| *wanted != found) else {
         return Failure::usage_hint(
             format!("variable {path:?} is locked: its holder alone may change it"),
             "wait until its lock is released or expires",
@@ -66,8 +73,18 @@ fn conflict(error: ClientError, path: &str, check_index: Option<u64>) -> Failure
             "Check-and-Set conflict: your provided check-index ({wanted}) does not match the \
              server-side index ({found})"
         ),
-        format!("if you are sure, add -force or -check-index={found}"),
+        match writer {
+            Writer::Put => format!("if you are sure, add -force or -check-index={found}"),
+            Writer::Purge => {
+                format!("if you are sure, use -check-index={found}, or leave -check-index out")
+            }
+        },
     )
+}
+
+/// A path as the server knows it. As in Nomad, slashes and spaces around it do not count.
+fn path_of(text: &str) -> &str {
+    text.trim_matches([' ', '/'])
 }
 
 /// Refuses the namespace `*`, which is for lists alone.

@@ -4,7 +4,7 @@ use clap::Args;
 use protocol_api::variables::{DeleteVariable, VariableRequest};
 use protocol_client::Query;
 
-use super::{conflict, one_namespace};
+use super::{Writer, conflict, one_namespace, path_of};
 use crate::failure::Failure;
 use crate::session::Session;
 
@@ -23,11 +23,12 @@ impl Purge {
         one_namespace(session)?;
         let client = session.client()?;
         let query = Query::new().with_some("cas", self.check_index);
-        let delete = DeleteVariable { path: &self.path };
+        let path = path_of(&self.path);
+        let delete = DeleteVariable { path };
         let body = VariableRequest::default();
         let deleted = client.call_with(&delete, &query, &body).await;
-        deleted.map_err(|error| conflict(error, &self.path, self.check_index))?;
-        let text = format!("Successfully purged variable {:?}!", self.path);
+        deleted.map_err(|error| conflict(error, path, self.check_index, Writer::Purge))?;
+        let text = format!("Successfully purged variable {path:?}!");
         session.out.data(&text)
     }
 }

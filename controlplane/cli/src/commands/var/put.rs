@@ -17,7 +17,7 @@ use protocol_model::SecretText;
 
 use super::form::OutForm;
 use super::spec::{self, InForm};
-use super::{conflict, one_namespace};
+use super::{Writer, conflict, one_namespace, path_of};
 use crate::failure::Failure;
 use crate::session::Session;
 
@@ -56,9 +56,17 @@ impl Put {
         let mut spec = spec;
         let all = spec.items.get_or_insert_default();
         let mut stdin = StdinUse::of(&self);
-        for item in items {
-            let (key, value) = pair(item, &mut stdin)?;
+        for (index, item) in items.iter().enumerate() {
+            let (key, value) = pair(index + 1, item, &mut stdin)?;
             all.insert(key, value);
+        }
+        let is_empty = all.is_empty();
+        spec.path = path_of(&spec.path).to_owned();
+        if is_empty {
+            return Err(Failure::usage_hint(
+                format!("the variable {:?} would have no items", spec.path),
+                "add at least one KEY=VALUE; `drover var purge` deletes a variable",
+            ));
         }
         if spec.path.is_empty() {
             return Err(Failure::usage_hint(
@@ -85,7 +93,8 @@ impl Put {
         let query = Query::new().with_some("cas", check);
         let write = WriteVariable { path: &spec.path };
         let written = client.call_with(&write, &query, &request).await;
-        let written = written.map_err(|error| conflict(error, &spec.path, check))?;
+        let refused = |error| conflict(error, &spec.path, check, Writer::Put);
+        let written = written.map_err(refused)?;
         self.print(session, &written.value)
     }
 
@@ -143,14 +152,26 @@ impl StdinUse {
     }
 }
 
-/// An item: a value as it is, of a file, or of stdin.
-fn pair(argument: &str, stdin: &mut StdinUse) -> Result<(String, SecretText), Failure> {
+/// An item: a value as it is, of a file, or of stdin. Errors name its number among the items, not
+/// its text, which may be a secret.
+fn pair(
+    number: usize,
+    argument: &str,
+    stdin: &mut StdinUse,
+) -> Result<(String, SecretText), Failure> {
+    let form = "items are written KEY=VALUE, KEY=@FILE, or KEY=- for stdin";
     let Some((key, value)) = argument.split_once('=') else {
         return Err(Failure::usage_hint(
-            "an item has no `=`",
-            "items are written KEY=VALUE, KEY=@FILE, or KEY=- for stdin",
+            format!("item {number} has no `=`"),
+            form,
         ));
     };
+    if key.is_empty() {
+        return Err(Failure::usage_hint(
+            format!("item {number} has no key before its `=`"),
+            form,
+        ));
+    }
     let text = match value {
         "-" if *stdin == StdinUse::Used => {
             return Err(Failure::usage("stdin is named twice: it can be read once"));

@@ -21,7 +21,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCo
 use axum::response::IntoResponse as _;
 use futures::future::BoxFuture;
 use protocol_error_chain::chain;
-use protocol_model::{AllocId, NodeId};
+use protocol_model::{AllocId, NodeId, TaskGroup};
 use protocol_transport::{FrameReader, FrameWriter};
 use protocol_wire::kind::from_frame;
 use protocol_wire::v1;
@@ -29,6 +29,7 @@ use tokio::runtime::Handle;
 
 use self::owner::Owner;
 use super::Gateway;
+use crate::access::Sender;
 
 /// The largest frame of a request: 16 KiB of head and 64 KiB of body, and what encodes them.
 const FRAME_BYTES_MAX: usize = 128 * 1024;
@@ -44,8 +45,18 @@ pub(crate) struct ViaNode {
     pub(crate) node: NodeId,
     /// Its address.
     pub(crate) address: IpAddr,
-    /// The allocation and its task; `None` where the node does not have that allocation.
-    pub(crate) task: Option<(AllocId, String)>,
+    /// The allocation and its task; `None` where the state has not placed them on the node.
+    pub(crate) task: Option<(AllocId, Arc<str>)>,
+}
+
+impl ViaNode {
+    /// The sender of the request.
+    pub(crate) fn sender(&self) -> Sender {
+        Sender {
+            address: self.address,
+            task: self.task.clone(),
+        }
+    }
 }
 
 /// The answer to a request of a task.
@@ -164,14 +175,16 @@ impl Stream {
         let node = self.owner.node;
         let snapshot = self.gateway.cluster.snapshot();
         let alloc = AllocId::from_slice(&asked.alloc_id);
-        let placed = alloc.filter(|id| {
-            let alloc = snapshot.alloc(*id);
-            alloc.is_some_and(|alloc| alloc.node_id == node)
+        let placed = alloc.and_then(|id| snapshot.alloc(id));
+        let placed = placed.filter(|alloc| {
+            let group = snapshot.group_of_alloc(alloc);
+            let has_task = |group: &TaskGroup| group.tasks.iter().any(|it| it.name == asked.task);
+            alloc.node_id == node && group.is_some_and(has_task)
         });
         ViaNode {
             node,
             address: self.address,
-            task: placed.map(|alloc| (alloc, asked.task.clone())),
+            task: placed.map(|alloc| (alloc.id, asked.task.as_str().into())),
         }
     }
 

@@ -44,7 +44,7 @@ async fn whoami(ask: &Ask) -> Answered {
 fn via(ask: &Ask) -> Via {
     let node = ask.via.as_ref().map(|via| via.node.to_string());
     let task = ask.via.as_ref().and_then(|via| via.task.clone());
-    let task = task.map(|(alloc, task)| (alloc.to_string(), task));
+    let task = task.map(|(alloc, task)| (alloc.to_string(), task.to_string()));
     let (alloc, task) = task.unwrap_or_default();
     Via {
         server: ask.api.config.name.clone(),

@@ -13,6 +13,7 @@ pub(crate) use threats::{forwarded_with, variable};
 use std::path::Path;
 
 use controlplane_server::Server;
+use controlplane_state::Snapshot;
 use protocol_client::Client;
 use protocol_model::AllocId;
 use protocol_transport::StreamKind;
@@ -56,6 +57,21 @@ pub(crate) async fn placed_at(
     let alloc = placed.allocs().next().expect("one").id;
     drop(placed);
     (node, alloc)
+}
+
+/// An allocation of another job, on the same node.
+async fn placed_beside(world: &World) -> AllocId {
+    let mut newest = world.server.cluster().hub().watch();
+    let body = json!({ "Job": service("beside") });
+    put_job(&world.server, &world.client, body).await;
+    let find = |snapshot: &Snapshot| {
+        let mut allocs = snapshot.allocs();
+        allocs.find(|it| it.job_id == "beside").map(|it| it.id)
+    };
+    let placed = newest.wait_for(|snapshot| find(snapshot).is_some());
+    let placed = tokio::time::timeout(PATIENCE, placed).await;
+    let placed = placed.expect("placed in time").expect("the state is there");
+    find(&placed).expect("it is there")
 }
 
 /// Registers a job, where access control is on with a token for it.

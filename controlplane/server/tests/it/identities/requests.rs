@@ -188,3 +188,47 @@ async fn unknown_credential_beyond_the_budget_of_failures_counts_as_rejected() {
     let target = "/v1/agent/health";
     json(forward(&mut stream, (alloc, "server"), target, &own).await);
 }
+
+/// Shows unknown tokens for these tasks, one after the other, until the server looks none up.
+async fn spend_failures(stream: &mut (FrameWriter, FrameReader), alloc: AllocId, tasks: &[&str]) {
+    for number in 0..1000_u32 {
+        let token = uuid::Uuid::from_u128(number.into()).to_string();
+        let task = tasks[number as usize % tasks.len()];
+        let answer = forward(stream, (alloc, task), "/v1/jobs", &token).await;
+        if answer.expect("an answer").1 == 429 {
+            return;
+        }
+    }
+    panic!("no answer was 429");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flood_of_bad_tokens_takes_no_failures_from_other_tasks() {
+    let usual = protocol_access::budget::Limits::default();
+    let world = World::start_with(|config| {
+        config.acl_enabled = true;
+        config.limits.budgets = usual;
+    })
+    .await;
+    let (node, flooding) = placed(&world).await;
+    let other = placed_beside(&world).await;
+    let mut stream = stream(&node, &proof(&node)).await;
+    spend_failures(&mut stream, flooding, &["server"]).await;
+    // A token that is unknown here is looked up for the other task, and over TCP.
+    for number in 0..10_u32 {
+        let token = uuid::Uuid::from_u128(number.into()).to_string();
+        let judged = forward(&mut stream, (other, "server"), "/v1/jobs", &token).await;
+        assert_eq!(
+            judged,
+            Some((true, 403, "Forbidden".to_owned())),
+            "{number}"
+        );
+    }
+    let direct = super::tokens::of(&world, &uuid::Uuid::from_u128(1).to_string());
+    let refused = super::tokens::get(&direct, "/v1/jobs").await;
+    assert_eq!(crate::world::refusal(refused).0, 403);
+    // Tasks that no allocation has are charged to the node together.
+    let made_up: Vec<String> = (0..1000).map(|number| format!("t{number}")).collect();
+    let made_up: Vec<&str> = made_up.iter().map(String::as_str).collect();
+    spend_failures(&mut stream, other, &made_up).await;
+}

@@ -52,7 +52,8 @@ impl Scene {
         let Some(net) = Net::make(SERVERS + NODES)? else {
             return Ok(None);
         };
-        let cluster = Cluster::start_in(Settings::of(SERVERS), net).await?;
+        let settings = Settings::of(SERVERS).with_silence("2600ms");
+        let cluster = Cluster::start_in(settings, net).await?;
         let nodes = Node::start_many(&cluster, NODES).await?;
         Ok(Some(Self { nodes, cluster }))
     }

@@ -5,18 +5,23 @@
 //!     ▲ held by another: wait           └─ not in time: SIGTERM, then SIGKILL to its whole group
 //! ```
 //!
-//! The command is dead before another `var lock` can have the lock ([`hold`]). A `drover` that is
-//! itself stopped or killed (SIGSTOP, SIGKILL) cannot keep that.
+//! A specification (`@spec.nv.hcl`) may stand for the path: its namespace and items go with the
+//! acquisition.
+//!
+//! The command is dead before another `var lock` can have the lock ([`hold`]), also where `drover`
+//! was killed ([`group_leader`]). A `drover` that is itself stopped (SIGSTOP) cannot keep that.
 
 mod child;
+pub(crate) mod group_leader;
 mod hold;
 mod signals;
 
-use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use protocol_api::variables::{Variable, VariableLock, VariableRequest, WriteVariable};
+use protocol_api::variables::{
+    Variable, VariableItems, VariableLock, VariableRequest, WriteVariable,
+};
 use protocol_client::{Client, ClientError, Query};
 use protocol_model::SecretText;
 use protocol_model::duration::parse_go;
@@ -28,7 +33,7 @@ use tokio::time::{interval, sleep, timeout};
 use self::child::Group;
 use self::hold::{Due, Hold};
 use self::signals::Signals;
-use super::one_namespace;
+use super::{one_namespace, path_of, spec};
 use crate::failure::{Exit, Failure};
 use crate::session::Session;
 
@@ -40,13 +45,21 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const RELEASE_MAX: Duration = Duration::from_secs(5);
 /// The shortest time of a lock.
 const TTL_MIN: Duration = Duration::from_secs(10);
+/// The longest one.
+const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Args, Debug)]
 pub(crate) struct Lock {
-    /// The variable's path
-    #[arg(value_name = "PATH")]
+    /// The variable's path, or a specification: @FILE
+    #[arg(value_name = "PATH|@FILE")]
     path: String,
-    /// The command, which gets the lock's time to end once the lock is lost
+    /// The namespace of the specification; empty: the one of the flag or the environment
+    #[arg(skip)]
+    namespace: String,
+    /// The items of the specification, which the acquisition writes
+    #[arg(skip)]
+    items: Option<VariableItems>,
+    /// The command: its words are one line of the shell, without -shell=false
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     command: Vec<String>,
     /// The time for which a renewal holds the lock, 10s to 24h
@@ -70,14 +83,16 @@ pub(crate) struct Lock {
 type Renewal = JoinHandle<(Duration, Result<Variable, ClientError>)>;
 
 impl Lock {
-    pub(super) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+    pub(super) async fn run(mut self, session: &Session) -> Result<Exit, Failure> {
         one_namespace(session)?;
         let (ttl, delay) = (time("ttl", &self.ttl)?, time("delay", &self.delay)?);
-        if ttl < TTL_MIN {
-            return Err(Failure::usage(
-                "TTL must be between 10 seconds and 24 hours",
-            ));
+        if !(TTL_MIN..=TTL_MAX).contains(&ttl) {
+            return Err(Failure::usage(format!(
+                "-ttl {}: TTL must be between 10 seconds and 24 hours",
+                self.ttl
+            )));
         }
+        self.take_specification(session)?;
         let client = session.client()?;
         let (hold, id) = self.acquire(session, &client, (ttl, delay)).await?;
         self.tell(session, "lock acquired");
@@ -88,6 +103,28 @@ impl Lock {
         };
         self.release(session, &client, &id).await;
         ended
+    }
+
+    /// Replaces `@FILE` by the path, the namespace and the items of the specification.
+    fn take_specification(&mut self, session: &Session) -> Result<(), Failure> {
+        // `-` alone is a path here: stdin belongs to the command.
+        if self.path.starts_with('@')
+            && let Some(spec) = spec::read(&self.path, None)?
+        {
+            if spec.path.is_empty() {
+                return Err(Failure::usage_hint(
+                    format!("the specification {} names no path", &self.path[1..]),
+                    "set `path` in it",
+                ));
+            }
+            if session.namespace_flag().is_none() {
+                self.namespace = spec.namespace;
+            }
+            self.path = spec.path;
+            self.items = spec.items;
+        }
+        self.path = path_of(&self.path).to_owned();
+        Ok(())
     }
 
     fn tell(&self, session: &Session, what: &str) {
@@ -104,12 +141,12 @@ impl Lock {
         (ttl, lock_delay): (Duration, Duration),
     ) -> Result<(Hold, SecretText), Failure> {
         let request = VariableRequest {
-            lock: Some(VariableLock {
+            items: self.items.clone(),
+            ..self.request(VariableLock {
                 id: SecretText::default(),
                 ttl,
                 lock_delay,
-            }),
-            ..VariableRequest::default()
+            })
         };
         // A later answer is worth nothing.
         let patient = client.clone().with_patience(ttl);
@@ -159,12 +196,10 @@ impl Lock {
                 biased;
                 () = group.ended() => {
                     let status = group.finish().await?;
-                    let signalled = status.signal().map(|number| 128 + number);
-                    let code = status.code().or(signalled).unwrap_or(1);
-                    if is_ended {
-                        return Err(lost(&self.path));
-                    }
-                    return Ok(Exit(u8::try_from(code).unwrap_or(1)));
+                    return match is_ended {
+                        true => Err(lost(&self.path)),
+                        false => Ok(group_leader::code(status)),
+                    };
                 }
                 received = signals.next() => group.signal(received),
                 _ = look.tick() => {}
@@ -202,8 +237,24 @@ impl Lock {
         }
     }
 
+    fn request(&self, lock: VariableLock) -> VariableRequest {
+        VariableRequest {
+            namespace: self.namespace.clone(),
+            lock: Some(lock),
+            ..VariableRequest::default()
+        }
+    }
+
+    /// A request that shows the lock.
+    fn shows(&self, id: &SecretText) -> VariableRequest {
+        self.request(VariableLock {
+            id: id.clone(),
+            ..VariableLock::default()
+        })
+    }
+
     fn renew(&self, client: &Client, id: &SecretText, sent: Duration) -> Renewal {
-        let (client, path, request) = (client.clone(), self.path.clone(), shows(id));
+        let (client, path, request) = (client.clone(), self.path.clone(), self.shows(id));
         tokio::spawn(async move {
             let call = call(&client, &path, "lock-renew", &request);
             // An answer that comes later is worth nothing.
@@ -218,7 +269,7 @@ impl Lock {
 
     /// Frees the lock for others. An unreleased lock expires.
     async fn release(&self, session: &Session, client: &Client, id: &SecretText) {
-        let (path, request) = (&self.path, shows(id));
+        let (path, request) = (&self.path, self.shows(id));
         let deadline = boot_time() + RELEASE_MAX;
         loop {
             let left = deadline.saturating_sub(boot_time());
@@ -259,17 +310,6 @@ fn late(path: &str) -> Failure {
         format!("the lock of {path:?} was acquired too late to begin the command"),
         "the answer of the server was under way for more than 70 % of the TTL; use a longer -ttl",
     )
-}
-
-/// A request that shows the lock.
-fn shows(id: &SecretText) -> VariableRequest {
-    VariableRequest {
-        lock: Some(VariableLock {
-            id: id.clone(),
-            ..VariableLock::default()
-        }),
-        ..VariableRequest::default()
-    }
 }
 
 async fn call(
