@@ -1,4 +1,4 @@
-//! What to do about a server's refusal. The words of refusals are those of Nomad's API, which its
+//! Hints for the refusals of a server. The words of refusals are those of Nomad's API, which its
 //! clients compare; the command line adds what its user can do.
 
 /// The status, the beginning of the words, and what to do.
@@ -6,8 +6,8 @@ const HINTS: &[(u16, &str, &str)] = &[
     (
         403,
         "Permission denied",
-        "a token is given with -token or DROVER_TOKEN; `drover acl whoami` shows the caller and its \
-         policies, `drover acl bootstrap` makes the first token",
+        "a token is given with -token or DROVER_TOKEN; `drover acl whoami` shows the caller and \
+         its policies, `drover acl bootstrap` makes the first token",
     ),
     (
         500,
@@ -58,7 +58,7 @@ const HINTS: &[(u16, &str, &str)] = &[
 /// A server's words on its HTTPS port to a client of plain HTTP.
 const HTTPS_PORT: &str = "HTTP request to an HTTPS server";
 
-/// What to do about a refusal, where that is known.
+/// The hint for a refusal, where there is one.
 pub(crate) fn hint(code: u16, message: &str) -> Option<&'static str> {
     if code == 400 && message.contains(HTTPS_PORT) {
         return Some("write the address with https://, and give -ca-cert");

@@ -65,7 +65,7 @@ impl Api {
     }
 }
 
-/// What stdin holds, where it is a file or a pipe. A terminal, `/dev/null` or a socket holds nothing.
+/// The bytes of stdin, where it is a file or a pipe; none of a terminal, `/dev/null` or a socket.
 fn body() -> Result<Vec<u8>, Failure> {
     let stdin = std::io::stdin();
     let failed = |source| Failure::ReadFile {
