@@ -1,8 +1,8 @@
 //! Compiles the messages with a protobuf compiler written in Rust, so that a fresh machine needs no
 //! `protoc`.
 
-/// Messages that carry keys, tokens or values of variables.
-const SECRET: [&str; 7] = [
+/// Messages that carry keys, tokens, secrets of nodes or values of variables.
+const SECRET: [&str; 10] = [
     "KekReply",
     "KekStore",
     "IdentityToken",
@@ -10,6 +10,9 @@ const SECRET: [&str; 7] = [
     "ApiHeader",
     "ApiBody",
     "LockRenewRequest",
+    "ApiRequest",
+    "AttachBulk",
+    "Hello",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use protocol_client::{ClientError, TlsTrouble};
 use protocol_transport::{RegionError, ca, files};
 
+use crate::refusal;
+
 /// How a command ended that did not fail: the process's exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Exit(pub(crate) u8);
@@ -222,30 +224,7 @@ fn api_hint(error: &ClientError) -> Option<String> {
             "a token that was deleted or has expired ends its streams (`drover acl whoami`), and so \
              does a server that stops: look, then ask again"
         }
-        ClientError::Status { code: 403, message } if message == "Permission denied" => {
-            "a token is given with -token or DROVER_TOKEN; `drover acl whoami` shows the caller and \
-             its policies, `drover acl bootstrap` makes the first token"
-        }
-        ClientError::Status { code: 500, message } if message == "No cluster leader" => {
-            "a majority of the servers has to run and reach each other; `drover server members` \
-             shows who answers, -address asks another server"
-        }
-        ClientError::Status { code: 503, message } if message.starts_with(NO_KEYRING) => {
-            "another server may have the key: -address asks it; where none has it, copy the KEK's \
-             file into the keyring directory of one server (docs/keyring.md)"
-        }
-        ClientError::Status { code: 400, message } if message == KEY_IN_USE => {
-            "-force removes it: tokens that it signed are refused, and tasks get new ones"
-        }
-        ClientError::Status { code: 400, message } if message == KEY_ACTIVE => {
-            "`drover operator root keyring rotate -now` makes another key active"
-        }
-        ClientError::Status { code: 400, message } if message.starts_with(NO_POLICY) => {
-            "`drover acl policy list` shows the policies; those of a role have to exist"
-        }
-        ClientError::Status { code: 400, message } if message.contains(HTTPS_PORT) => {
-            "write the address with https://, and give -ca-cert"
-        }
+        ClientError::Status { code, message } => refusal::hint(*code, message)?,
         ClientError::Decode { .. } => {
             "is it a control plane's HTTP port that -address or DROVER_ADDR names?"
         }
@@ -254,16 +233,6 @@ fn api_hint(error: &ClientError) -> Option<String> {
     };
     Some(text.to_owned())
 }
-
-/// The beginning of a server's refusal while a key is missing.
-const NO_KEYRING: &str = "the keyring is not available on this server";
-/// Refusals to remove a root key.
-const KEY_IN_USE: &str = "root key in use, cannot delete";
-const KEY_ACTIVE: &str = "active root key cannot be deleted - call rotate first";
-/// The beginning of the refusal of a role with a policy that does not exist.
-const NO_POLICY: &str = "cannot find policy ";
-/// What a server says on its HTTPS port to whoever speaks plain HTTP.
-const HTTPS_PORT: &str = "HTTP request to an HTTPS server";
 
 fn tls_hint(trouble: TlsTrouble) -> Option<&'static str> {
     Some(match trouble {

@@ -25,6 +25,7 @@ mod job_file;
 mod listing;
 mod monitor;
 mod output;
+mod refusal;
 mod render;
 mod session;
 

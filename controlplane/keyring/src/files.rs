@@ -85,6 +85,12 @@ pub enum KekFileError {
         /// The one that is wanted.
         name: String,
     },
+    /// The environment lacks the variable.
+    #[error("${variable} is not set: set it to the text of a KEK file where the server starts")]
+    Unset {
+        /// Its name.
+        variable: String,
+    },
     /// There are too many.
     #[error(
         "{} holds more than {KEK_FILES_MAX} KEK files: move those that are not needed",

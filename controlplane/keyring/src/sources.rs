@@ -107,11 +107,11 @@ impl KekSource {
                 (path, text)
             }
             Self::Environment(variable) => {
-                let path = PathBuf::from(format!("${variable}"));
-                let Some(text) = env::var_os(variable) else {
-                    let source = std::io::ErrorKind::NotFound.into();
-                    return Err(io_error("read", &path, source));
+                let unset = || KekFileError::Unset {
+                    variable: variable.clone(),
                 };
+                let text = env::var_os(variable).ok_or_else(unset)?;
+                let path = PathBuf::from(format!("${variable}"));
                 (path, Zeroizing::new(text.into_encoded_bytes()))
             }
         };

@@ -1,10 +1,12 @@
 //! `controlplane`: one server of Drover's control plane.
 
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
+use controlplane_keyring::{FileKeks, Kek, KekStore as _};
 use controlplane_server::certificates::{self, Certificates};
 use controlplane_server::cluster::Cluster;
 use controlplane_server::config::Config;
@@ -53,6 +55,9 @@ struct Arguments {
     /// Check the configuration and its certificates, and exit
     #[arg(long)]
     validate: bool,
+    /// Make a new key-encryption key, write it to DIR/ID.kek, print that path, and exit
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "dev", "validate"])]
+    new_kek: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -66,7 +71,20 @@ fn main() -> ExitCode {
     }
 }
 
+/// Makes the key-encryption key that is to replace the present one, or that a credential holds.
+fn make_kek(directory: &Path) -> anyhow::Result<()> {
+    let directory = std::path::absolute(directory)?;
+    let (files, kek) = (FileKeks::new(directory), Kek::generate());
+    files
+        .store(&kek)
+        .context("no key-encryption key was made")?;
+    writeln!(std::io::stdout(), "{}", files.path_of(kek.id()).display()).context("cannot print")
+}
+
 fn start(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(directory) = &arguments.new_kek {
+        return make_kek(directory);
+    }
     let mut config = match &arguments.config {
         Some(path) => Config::load(path)?,
         None => Config::dev(arguments.data_dir.clone())?,

@@ -14,6 +14,18 @@ impl Query {
         Self::default()
     }
 
+    /// The parameters of `text`, the part of a target behind its `?`.
+    pub fn parse(text: &str) -> Self {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty());
+        let pairs = pairs.map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(key), decode(value))
+        });
+        Self {
+            pairs: pairs.collect(),
+        }
+    }
+
     /// One more parameter.
     #[must_use]
     #[expect(
@@ -73,9 +85,46 @@ pub(crate) fn encode(text: &str) -> String {
     encoded
 }
 
+/// The text that [`encode`] encodes; `+` is a space. Bytes that are not UTF-8 are replaced.
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        let digits = behind
+            .get(..2)
+            .filter(|it| it.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|it| std::str::from_utf8(it).ok());
+        let byte = digits.and_then(|it| u8::from_str_radix(it, 16).ok());
+        let (byte, behind) = match (first, byte) {
+            (b'%', Some(byte)) => (byte, &behind[2..]),
+            (b'+', _) => (b' ', behind),
+            (other, _) => (*other, behind),
+        };
+        bytes.push(byte);
+        rest = behind;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_query_that_is_parsed_is_the_same_when_it_is_encoded() {
+        for text in [
+            "",
+            "?a=b&c=d",
+            "?pretty=",
+            "?filter=a%20%3D%3D%20%22b%26c%22",
+        ] {
+            assert_eq!(Query::parse(text.trim_start_matches('?')).encode(), text);
+        }
+        assert_eq!(
+            Query::parse("pretty&a=b+c%zz").encode(),
+            "?pretty=&a=b%20c%25zz"
+        );
+    }
 
     #[test]
     fn values_are_percent_encoded() {

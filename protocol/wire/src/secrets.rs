@@ -1,4 +1,5 @@
-//! Messages that carry keys: their `Debug` shows none, so that no log line and no panic does.
+//! Messages that carry keys, tokens or values: their `Debug` shows none, so that no log line and no
+//! panic does.
 
 use std::fmt;
 
@@ -92,6 +93,74 @@ impl fmt::Debug for v1::ApiBody {
     }
 }
 
+impl fmt::Debug for v1::ApiRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            alloc_id,
+            task,
+            peer_uid,
+            method,
+            target,
+            headers,
+            body,
+            more,
+        } = self;
+        f.debug_struct("ApiRequest")
+            .field("alloc_id", alloc_id)
+            .field("task", task)
+            .field("peer_uid", peer_uid)
+            .field("method", method)
+            .field("target", target)
+            .field("headers", headers)
+            .field("body_bytes", &body.len())
+            .field("more", more)
+            .finish()
+    }
+}
+
+impl fmt::Debug for v1::AttachBulk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            node_id,
+            secret: _,
+            epoch,
+        } = self;
+        f.debug_struct("AttachBulk")
+            .field("node_id", node_id)
+            .field("epoch", epoch)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for v1::Hello {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            node_id,
+            secret: _,
+            nonce,
+            last_epoch,
+            watermark,
+            protocol_min,
+            protocol_max,
+            daemon_restarted,
+            join_token: _,
+            facts,
+            boot_id,
+        } = self;
+        f.debug_struct("Hello")
+            .field("node_id", node_id)
+            .field("nonce", nonce)
+            .field("last_epoch", last_epoch)
+            .field("watermark", watermark)
+            .field("protocol_min", protocol_min)
+            .field("protocol_max", protocol_max)
+            .field("daemon_restarted", daemon_restarted)
+            .field("facts", facts)
+            .field("boot_id", boot_id)
+            .finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,12 +186,35 @@ mod tests {
         };
         let request = v1::ApiRequest {
             headers: vec![header],
+            body: secret.into(),
             ..Default::default()
         };
         let shown = format!("{token:?} {variable:?} {request:?} {body:?}");
         let bytes = format!("{:?}", bytes::Bytes::from(secret));
         assert!(!shown.contains(secret), "{shown}");
         assert!(!shown.contains(bytes.trim_matches('"')), "{shown}");
+    }
+
+    #[test]
+    fn secrets_of_nodes_and_holders_are_not_shown() {
+        let secret = "planted-secret";
+        let hello = v1::Hello {
+            secret: secret.into(),
+            join_token: secret.to_owned(),
+            ..Default::default()
+        };
+        let attach = v1::AttachBulk {
+            secret: secret.into(),
+            ..Default::default()
+        };
+        let renew = v1::LockRenewRequest {
+            path: "app/leader".to_owned(),
+            lock_id: secret.into(),
+            ..Default::default()
+        };
+        let shown = format!("{hello:?} {attach:?} {renew:?}");
+        assert!(shown.contains("app/leader"), "{shown}");
+        assert!(!shown.contains(secret), "{shown}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod acl;
 pub(crate) mod alloc;
+mod api;
 pub(crate) mod cluster;
 pub(crate) mod deployment;
 mod drain;

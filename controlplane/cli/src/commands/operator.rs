@@ -7,6 +7,7 @@ use protocol_api::operator::{
 };
 use protocol_client::{Client, ClientError, Query};
 
+use super::api::Api;
 use super::foreign::OperatorNodeCommand;
 use super::keyring::RootCommand;
 use super::scheduler::SchedulerCommand;
@@ -18,6 +19,8 @@ use crate::session::Session;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum OperatorCommand {
+    /// Send one request to the HTTP API and print its answer
+    Api(Api),
     /// The replicated log's members
     #[command(subcommand)]
     Raft(RaftCommand),
@@ -71,6 +74,10 @@ pub(crate) struct Peer {
 impl OperatorCommand {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self {
+            Self::Api(command) => {
+                command.run(session).await?;
+                Ok(Exit::SUCCESS)
+            }
             Self::Raft(command) => command.run(session).await,
             Self::Snapshot(command) => command.run(session).await,
             Self::Scheduler(command) => command.run(session).await,

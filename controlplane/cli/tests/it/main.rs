@@ -1,6 +1,7 @@
 //! The program as its users start it, against files and against a server of canned answers.
 
 mod acl;
+mod api;
 mod bootstrap;
 mod dispatch;
 mod drain;

@@ -156,3 +156,57 @@ fn counts_are_kept_by_whoever_asks() -> std::io::Result<()> {
     assert!(asked[0].contains("\"PreserveCounts\":true"), "{asked:?}");
     Ok(())
 }
+
+/// Refusals whose words are those of Nomad's API: the command adds what to do.
+#[test]
+fn known_refusals_have_a_hint() -> std::io::Result<()> {
+    for (status, words, hint) in [
+        (400, "cannot find policy x", "acl policy list"),
+        (400, "invalid path \"a b\"", "letters, digits and -_~/"),
+        (
+            400,
+            "variables of namespace \"q\" would take 9 bytes: at most 8 are kept",
+            "purge",
+        ),
+        (400, "root key in use, cannot delete", "-force"),
+        (
+            400,
+            "active root key cannot be deleted - call rotate first",
+            "rotate -now",
+        ),
+        (
+            400,
+            "ACL bootstrap already done (reset index: 7)",
+            "acl-bootstrap-reset",
+        ),
+        (
+            503,
+            "the keyring is not available on this server: KEK x is missing",
+            "-address",
+        ),
+    ] {
+        let (code, text) = refused(status, words)?;
+        assert_eq!(code, 1);
+        let (error, found) = text.split_once("\nhint: ").unwrap_or((&text, ""));
+        assert!(
+            error.contains(words) && found.contains(hint),
+            "{words}: {text}"
+        );
+    }
+    Ok(())
+}
+
+/// A stream whose token was deleted: no hint may lead to certificates.
+#[test]
+fn stream_that_a_server_breaks_off_is_named() -> std::io::Result<()> {
+    let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n";
+    let address = answering(answer)?;
+    let folder = tempfile::tempdir()?;
+    let arguments = ["operator", "api", "/v1/x", "-address", &address];
+    let output = drover(folder.path(), &arguments);
+    assert_eq!(stdout(&output), "abc");
+    let text = stderr(&output);
+    assert!(text.contains("broke its answer off"), "{text}");
+    assert!(text.contains("hint: a token that was deleted"), "{text}");
+    Ok(())
+}

@@ -116,7 +116,7 @@ impl Leading {
         let mut status = self.cluster.watch_status();
         loop {
             if !self.cluster.leads_in(self.term) {
-                return "another server leads, or nobody";
+                return "another server leads, or none";
             }
             self.hear(heard);
             if let Some(reason) = self.look_at_quorum() {

@@ -65,5 +65,6 @@ mod validate;
 mod variables;
 mod versions;
 mod volatile;
+mod waits_for_metadata;
 mod well_known;
 mod world;

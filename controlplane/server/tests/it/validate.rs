@@ -1,5 +1,6 @@
 //! The program asked whether it could start.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -47,4 +48,39 @@ fn a_certificate_that_no_peer_accepts_is_found_before_the_start() {
     };
     let (fit, words) = validate(directory.path(), &gone, "global");
     assert!(!fit && words.contains("gone.pem"), "{words}");
+}
+
+#[test]
+fn new_kek_is_a_file_for_its_user_alone_and_no_other_is_replaced() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let below = directory.path().join("keyring");
+    let make = || {
+        let output = Command::new(env!("CARGO_BIN_EXE_controlplane"))
+            .arg("--new-kek")
+            .arg(&below)
+            .output()
+            .expect("the program was built for this test");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{error}");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    let (first, second) = (make(), make());
+    assert_ne!(first, second);
+    for path in [&first, &second] {
+        let (text, mode) = (std::fs::read(path), std::fs::metadata(path));
+        let kek = controlplane_keyring::Kek::from_text(&text.expect("a file")).expect("a KEK");
+        assert!(path.ends_with(&format!("/{}.kek", kek.id())), "{path}");
+        assert_eq!(mode.expect("a file").permissions().mode() & 0o777, 0o600);
+    }
+    std::fs::set_permissions(&below, PermissionsExt::from_mode(0o755)).expect("it is opened");
+    let output = Command::new(env!("CARGO_BIN_EXE_controlplane"))
+        .arg("--new-kek")
+        .arg(&below)
+        .output()
+        .expect("the program was built for this test");
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && words.contains("chmod"),
+        "{words}"
+    );
 }

@@ -299,7 +299,7 @@ impl Harness {
         node: NodeId,
         epoch: SessionEpoch,
         allocs: Vec<AllocId>,
-    ) {
+    ) -> Applied {
         let synced = NodeSynced {
             node,
             epoch,
@@ -308,7 +308,7 @@ impl Harness {
             unchanged: allocs,
             facts: None,
         };
-        self.done(Command::NodeSynced(Box::new(synced)));
+        self.done(Command::NodeSynced(Box::new(synced)))
     }
 
     pub(crate) fn silent(&mut self, node: NodeId) -> Applied {

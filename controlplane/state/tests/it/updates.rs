@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use controlplane_state::command::NodeBatch;
 use controlplane_state::{
-    BatchRejected, Command, ItemResult, SessionEpoch, Signal, Table, UpdateClass,
+    BatchRejected, Command, ItemResult, Outcome, SessionEpoch, Signal, Table, UpdateClass,
 };
 use protocol_model::{
     AllocId, ClientStatus, DesiredStatus, EvalTrigger, JobType, NodeId, TaskEvent, TaskEventKind,
@@ -244,6 +244,28 @@ fn a_node_cannot_speak_of_anothers_allocation() {
     let unknown = AllocId::from_u128(77);
     let result = cluster.report(other, vec![says(unknown, 1, ClientStatus::Running)]);
     assert_eq!(result.results, [ItemResult::UnknownAlloc]);
+}
+
+#[test]
+fn complete_report_that_names_anothers_allocation_keeps_it_nowhere() {
+    let (mut cluster, owner, alloc, _) = running();
+    let other = cluster.join(2);
+    let epoch = cluster.welcome(knock(2, 2, SessionEpoch::NONE)).epoch;
+    let before = cluster.alloc(alloc).clone();
+    let outcome = cluster.sync_unchanged(other, epoch, vec![alloc]).outcome;
+    let Outcome::Synced { lost, unknown } = outcome else {
+        panic!("not synced: {outcome:?}");
+    };
+    assert_eq!((lost.len(), unknown), (0, vec![alloc]));
+    let epoch = cluster.welcome(knock(2, 3, SessionEpoch::NONE)).epoch;
+    let lie = vec![says(alloc, 9, ClientStatus::Failed)];
+    let outcome = cluster.sync(other, epoch, lie).outcome;
+    let Outcome::Synced { lost, unknown } = outcome else {
+        panic!("not synced: {outcome:?}");
+    };
+    assert_eq!((lost.len(), unknown), (0, vec![alloc]));
+    assert_eq!(cluster.alloc(alloc), before);
+    assert_eq!(before.node_id, owner);
 }
 
 #[test]

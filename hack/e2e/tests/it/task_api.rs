@@ -86,6 +86,14 @@ for message in messages(stream):
         code = message["result"]["exit_code"]
 print("shell", status, output.decode(), code, flush=True)
 
+meta = "/v1/client/metadata"
+answer = Api().ask("GET", meta, token)
+print("metadata without a right", answer.status, answer.read().decode().strip(), flush=True)
+answer = Api().ask("PUT", meta, operator, json.dumps({"Meta": {"set_by": "a-task"}}))
+print("metadata set", answer.status, json.load(answer)["Dynamic"], flush=True)
+answer = Api().ask("GET", meta, operator)
+print("metadata read", answer.status, json.load(answer)["Meta"]["set_by"], flush=True)
+
 job = 'job "parsed" {\n  group "g" {\n    task "t" {\n      driver = "raw_exec"\n    }\n  }\n}\n'
 body = json.dumps({"JobHCL": job + "// padding\n" * 30000}).encode()
 parts = (body[at:at + 7001] for at in range(0, len(body), 7001))
@@ -186,9 +194,19 @@ async fn tasks_stream_through_their_socket_and_strangers_are_turned_away() -> an
             "woke 200 True ['woken/up']\n",
             "followed 200\n",
             "shell 101 through the shell 0\n",
+            "metadata without a right 403 Permission denied\n",
+            "metadata set 200 {'set_by': 'a-task'}\n",
+            "metadata read 200 a-task\n",
             "parsed 200 parsed\n",
         ],
     )?;
+    eventually("the metadata at the servers", PATIENCE, async || {
+        let nodes = cluster.get("/v1/nodes", &Query::new()).await?;
+        let path = format!("/v1/node/{}", nodes[0]["ID"].as_str().context("no id")?);
+        let shown = cluster.get(&path, &Query::new()).await?;
+        Ok((shown["Meta"]["set_by"] == "a-task").then_some(()))
+    })
+    .await?;
     let stranger = log(&shell, &alloc, "web.1", "end").await?;
     has(&stranger, &["own 200 ", "stranger b''\n"])?;
     eventually("the event of the stranger", PATIENCE, async || {

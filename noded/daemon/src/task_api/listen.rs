@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use super::peer::{PeerRule, Stranger};
 use super::request;
 use super::stream::ApiStream;
-use super::strict::Strict;
+use super::strict::{Refusal, Strict};
 use super::{Shared, SocketOwner};
 use crate::input::Input;
 use crate::poll_fd;
@@ -161,12 +161,16 @@ fn take(socket: &Arc<Socket>, stream: &UnixStream) -> Option<Connection> {
 
 pub(super) async fn serve(stream: UnixStream, connection: Connection) {
     let connection = Arc::new(connection);
-    let service = service_fn(|request| request::serve(Arc::clone(&connection), request));
+    let refusal = Refusal::default();
+    let service = service_fn(|request| {
+        let refused = refusal.of(&request);
+        request::serve(Arc::clone(&connection), request, refused)
+    });
     let serving = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_MAX)
         .max_buf_size(BUFFER_BYTES)
-        .serve_connection(TokioIo::new(Strict::new(stream)), service)
+        .serve_connection(TokioIo::new(Strict::new(stream, refusal.clone())), service)
         .with_upgrades();
     if let Err(error) = serving.await {
         tracing::debug!(%error, "a connection of a task ended");

@@ -21,6 +21,7 @@ use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
+use noded_core::task_api::head::BadHead;
 use noded_core::task_api::{Judged, Verdict};
 use protocol_wire::v1;
 use tokio::sync::OwnedSemaphorePermit;
@@ -74,11 +75,17 @@ impl Drop for UnderWay {
     }
 }
 
-/// Serves one request.
+/// Serves one request; `refused` where it stands for a head that two parsers could read
+/// differently.
 pub(super) async fn serve(
     connection: Arc<Connection>,
     request: Request<Incoming>,
+    refused: Option<BadHead>,
 ) -> Result<Answer, Infallible> {
+    if let Some(reason) = refused {
+        let message = format!("the request is refused: {reason}");
+        return Ok(text(StatusCode::BAD_REQUEST, message));
+    }
     // hyper alone knows where chunks end, and no head is looked at behind them.
     let is_last = [header::TRANSFER_ENCODING, header::UPGRADE]
         .iter()

@@ -1,27 +1,45 @@
 //! The bytes of a task's connection, as hyper may see them: whole heads that [`head::check`] takes,
-//! and their bodies. A bad head is replaced by one that hyper refuses with 400.
+//! and their bodies. A bad head is replaced by a request that [`Refusal`] answers with 400 and the
+//! reason; nothing behind it is read.
 //!
 //! ```text
 //!  Head --good--> passed, then Body (so many bytes) --> Head
 //!    |              `-- Rest: chunked, or another protocol; the connection ends after it
-//!    `--bad--> Poisoned
+//!    `--bad--> Refused
 //! ```
 
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
-use noded_core::task_api::head::{self, Framing};
+use hyper::Request;
+use noded_core::task_api::head::{self, BadHead, Framing};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The head that hyper refuses.
-const POISON: &[u8] = b"\0\r\n\r\n";
+/// The head in place of a bad one. It is never forwarded.
+const REFUSED: &[u8] = b"GET /refused HTTP/1.1\r\nConnection: close\r\n\r\n";
+const REFUSED_TARGET: &str = "/refused";
 /// Bytes that are read at a time while a head is not whole.
 const HEAD_READ_BYTES: usize = 4 * 1024;
+
+/// Why a connection's head was refused, if one was.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Refusal(Arc<OnceLock<BadHead>>);
+
+impl Refusal {
+    /// The reason, where `request` stands for the head that was refused.
+    pub(super) fn of<B>(&self, request: &Request<B>) -> Option<BadHead> {
+        // Heads of before may still wait for their answers.
+        let is_the_one = request.uri() == REFUSED_TARGET;
+        self.0.get().copied().filter(|_| is_the_one)
+    }
+}
 
 /// A connection whose heads are checked.
 #[derive(Debug)]
 pub(super) struct Strict<S> {
+    refusal: Refusal,
     stream: S,
     state: State,
     /// Bytes that were read.
@@ -37,12 +55,13 @@ enum State {
     Head,
     Body(u64),
     Rest,
-    Poisoned,
+    Refused,
 }
 
 impl<S> Strict<S> {
-    pub(super) fn new(stream: S) -> Self {
+    pub(super) fn new(stream: S, refusal: Refusal) -> Self {
         Self {
+            refusal,
             stream,
             state: State::Head,
             buffer: BytesMut::new(),
@@ -73,9 +92,11 @@ impl<S> Strict<S> {
             }
             Err(reason) => {
                 tracing::debug!(%reason, "a request of a task is refused");
-                self.buffer = BytesMut::from(POISON);
-                self.passed = POISON.len();
-                self.state = State::Poisoned;
+                // One head of a connection is refused: nothing is looked at after it.
+                let _ = self.refusal.0.set(reason);
+                self.buffer = BytesMut::from(REFUSED);
+                self.passed = REFUSED.len();
+                self.state = State::Refused;
             }
         }
         true
@@ -94,7 +115,7 @@ impl<S> Strict<S> {
                 }
             }
             State::Rest => self.passed = held,
-            State::Head | State::Poisoned => {}
+            State::Head | State::Refused => {}
         }
     }
 }
@@ -115,7 +136,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Strict<S> {
                 return Poll::Ready(Ok(()));
             }
             match this.state {
-                State::Poisoned => return Poll::Ready(Ok(())),
+                State::Refused => return Poll::Ready(Ok(())),
                 State::Body(_) | State::Rest if !this.buffer.is_empty() => {
                     this.release();
                     continue;
@@ -187,12 +208,19 @@ mod tests {
             }
         });
         let mut received = Vec::new();
-        Strict::new(far)
+        let refusal = Refusal::default();
+        Strict::new(far, refusal.clone())
             .read_to_end(&mut received)
             .await
             .expect("is read");
         sending.await.expect("is sent");
-        String::from_utf8_lossy(&received).into_owned()
+        let text = String::from_utf8_lossy(&received).into_owned();
+        let stands_for_it = Request::builder().uri(REFUSED_TARGET).body(());
+        let reason = refusal.of(&stands_for_it.expect("a request"));
+        let other = Request::builder().uri("/a").body(());
+        assert_eq!(refusal.of(&other.expect("a request")), None);
+        assert_eq!(reason.is_some(), text.contains(REFUSED_TARGET), "{text}");
+        text
     }
 
     #[tokio::test]
@@ -201,12 +229,12 @@ mod tests {
         let put = "PUT /a HTTP/1.1\r\nContent-Length: 4\r\n\r\n\r\n\r\n";
         let chunked = "PUT /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n";
         let bad = "GET http://x/a HTTP/1.1\r\n\r\n";
-        let poison = std::str::from_utf8(POISON).expect("text");
+        let refused = std::str::from_utf8(REFUSED).expect("text");
         for piece in [1, 7, 10_000] {
             for (sent, expected) in [
                 (format!("{get}{put}{get}"), format!("{get}{put}{get}")),
                 (format!("{get}{chunked}"), format!("{get}{chunked}")),
-                (format!("{put}{bad}{get}"), format!("{put}{poison}")),
+                (format!("{put}{bad}{get}"), format!("{put}{refused}")),
                 (format!("{get}GET /b HT"), get.to_owned()),
             ] {
                 assert_eq!(through(sent.as_bytes(), piece).await, expected, "{piece}");

@@ -11,7 +11,7 @@ use futures::{Stream, TryStreamExt};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::Method;
 use hyper::body::Frame;
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use protocol_api::Operation;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,7 +26,7 @@ use crate::http::HttpConnection;
 use crate::patience::{self, PATIENCE};
 use crate::query::{self, Query};
 use crate::tls::TlsFiles;
-use sending::{accepted, refusal};
+use sending::{accepted, refusal, whole};
 use token::Token;
 
 /// A client of one server. Cheap to clone; clones share the kept connection.
@@ -242,6 +242,42 @@ impl Client {
             response.into_body(),
             self.address.to_string(),
             silence_max,
+        ))
+    }
+
+    /// Sends a request that no operation describes, and reads its answer as it comes.
+    ///
+    /// # Errors
+    /// As [`Self::stream`]; where `method` or a header cannot be sent.
+    pub async fn raw(
+        &self,
+        method: &str,
+        path: &str,
+        query: &Query,
+        headers: &[(String, String)],
+        body: Bytes,
+    ) -> Result<ByteStream, ClientError> {
+        let cannot = |source: Box<dyn std::error::Error + Send + Sync>| ClientError::Build {
+            path: path.to_owned(),
+            source,
+        };
+        let method = Method::from_bytes(method.as_bytes()).map_err(|it| cannot(it.into()))?;
+        let mut request = self.request(&method, path, query, whole(Some(body)))?;
+        for (name, value) in headers {
+            let name = HeaderName::try_from(name).map_err(|it| cannot(it.into()))?;
+            let value = HeaderValue::try_from(value).map_err(|it| cannot(it.into()))?;
+            request.headers_mut().insert(name, value);
+        }
+        let sent = async {
+            let connection = self.connect().await?;
+            accepted(self.exchange(connection, request).await?).await
+        };
+        let begins = patience::of_document(self.patience, query);
+        let response = patience::within(Some(begins), &self.address, sent).await?;
+        Ok(ByteStream::new(
+            response.into_body(),
+            self.address.to_string(),
+            patience::of_stream(self.patience, query),
         ))
     }
 

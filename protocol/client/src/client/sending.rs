@@ -160,7 +160,7 @@ impl Client {
     }
 }
 
-fn whole(body: Option<Bytes>) -> RequestBody {
+pub(super) fn whole(body: Option<Bytes>) -> RequestBody {
     Full::new(body.unwrap_or_default())
         .map_err(|never| match never {})
         .boxed_unsync()

@@ -93,6 +93,11 @@ impl Scene {
         changed.expect("deleted");
     }
 
+    async fn replace_root_key(&self) {
+        let manager = crate::access::token(self.servers[1].cluster(), &[]).await;
+        replace_root_key(&manager.of(&three::client(&self.servers[1]))).await;
+    }
+
     async fn end(&self) {
         report(&self.node, self.alloc, ClientStatus::Complete).await;
     }
@@ -128,6 +133,14 @@ async fn waiting_queries_of_a_task_end_with_its_allocation() {
     let own = scene.waiting("/v1/var/nomad/jobs/web").await;
     scene.end().await;
     are_refused(jobs).await;
+    are_refused(own).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_queries_of_a_task_end_with_its_root_key() {
+    let scene = Scene::start().await;
+    let own = scene.waiting("/v1/var/nomad/jobs/web").await;
+    scene.replace_root_key().await;
     are_refused(own).await;
 }
 

@@ -8,6 +8,8 @@ mod templates;
 mod threats;
 mod tokens;
 
+pub(crate) use threats::{forwarded_with, variable};
+
 use std::path::Path;
 
 use controlplane_server::Server;
@@ -72,13 +74,6 @@ async fn placed_beside(world: &World) -> AllocId {
     find(&placed).expect("it is there")
 }
 
-/// The token of a task, which is valid while its node stays.
-pub(crate) async fn token_of_a_task(world: &World) -> (FakeNode, String) {
-    let (node, alloc) = placed(world).await;
-    let token = token(&node, alloc, "default").await;
-    (node, token)
-}
-
 /// Registers a job, where access control is on with a token for it.
 async fn put_job(server: &Server, client: &Client, body: Value) {
     let manager = crate::access::token(server.cluster(), &[]).await;
@@ -97,7 +92,7 @@ fn name(alloc: AllocId, task: &str, identity: &str) -> v1::IdentityName {
 }
 
 /// Asks as `node`, on the connection of its session.
-async fn ask(node: &FakeNode, min_index: u64, query: Query) -> Reply {
+pub(crate) async fn ask(node: &FakeNode, min_index: u64, query: Query) -> Reply {
     let (mut writer, mut reader) = open(node.session(), StreamKind::NodeQuery).await;
     write(&mut writer, &node.stream_hello()).await;
     let query = Some(query);
@@ -124,4 +119,23 @@ pub(crate) async fn token(node: &FakeNode, alloc: AllocId, identity: &str) -> St
         Some(Signed::Token(token)) => token.jwt,
         other => panic!("not signed: {other:?}"),
     }
+}
+
+/// Replaces a root key that leaked: everything moves to another one, and the old one is removed.
+async fn replace_root_key(manager: &Client) {
+    let none = protocol_client::Query::new();
+    let keys = manager.get::<Value>("/v1/operator/keyring/keys", &none);
+    let leaked = keys.await.expect("keys").value[0]["KeyID"].clone();
+    let leaked = leaked.as_str().expect("an id").to_owned();
+    let rotate = "/v1/operator/keyring/rotate?full=true";
+    let rotated = manager.put::<_, Value>(rotate, &none, &json!({})).await;
+    rotated.expect("rotated");
+    let remove = format!("/v1/operator/keyring/key/{leaked}?force=true");
+    let removed = tokio::time::timeout(PATIENCE, async {
+        // A key that still seals variables is not removed, even by force.
+        while manager.delete::<Value>(&remove, &none).await.is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    });
+    removed.await.expect("it is removed");
 }

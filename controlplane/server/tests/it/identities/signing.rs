@@ -49,17 +49,24 @@ async fn question_on_a_connection_without_a_session_is_not_answered() {
     let world = World::start().await;
     let (node, alloc) = placed(&world).await;
     let stranger = node.connect_again().await;
-    let (mut writer, mut reader) = open(&stranger, StreamKind::NodeQuery).await;
-    write(&mut writer, &node.stream_hello()).await;
-    let identities = vec![name(alloc, "server", "default")];
-    let query = Some(Query::SignIdentities(v1::SignIdentities { identities }));
-    let request = v1::QueryRequest {
-        min_index: 0,
-        query,
+    let own = node.stream_hello();
+    let another = v1::StreamHello {
+        epoch: own.epoch + 1,
+        ..own.clone()
     };
-    write(&mut writer, &request).await;
-    let answer = tokio::time::timeout(crate::world::PATIENCE, reader.expect()).await;
-    answer.expect("in time").expect_err("nothing is answered");
+    for (connection, hello) in [(&stranger, &own), (node.session(), &another)] {
+        let (mut writer, mut reader) = open(connection, StreamKind::NodeQuery).await;
+        write(&mut writer, hello).await;
+        let identities = vec![name(alloc, "server", "default")];
+        let query = Some(Query::SignIdentities(v1::SignIdentities { identities }));
+        let request = v1::QueryRequest {
+            min_index: 0,
+            query,
+        };
+        write(&mut writer, &request).await;
+        let answer = tokio::time::timeout(PATIENCE, reader.expect()).await;
+        answer.expect("in time").expect_err("nothing is answered");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use controlplane_state::command::AclPolicies;
 use controlplane_state::{AclPolicy, JobAcl};
 use protocol_model::ClientStatus;
+use protocol_transport::{FrameReader, FrameWriter};
 use protocol_wire::v1::template_query::Source;
 use tokio::time::timeout;
 
@@ -159,6 +160,60 @@ async fn watching_question_names_the_sources_that_moved() {
         Reply::Error(error) => assert_eq!(error.status, 400),
         other => panic!("too many are watched: {other:?}"),
     }
+}
+
+/// A question that waits for the variable `a` of the task, and has begun to.
+async fn watching(node: &FakeNode, alloc: AllocId, known: u64) -> (FrameWriter, FrameReader) {
+    let queries = vec![query(alloc, one("a"), known)];
+    let watch = Query::TemplateWatch(v1::TemplateWatch { queries });
+    let (mut writer, reader) = open(node.session(), StreamKind::NodeQuery).await;
+    write(&mut writer, &node.stream_hello()).await;
+    let request = v1::QueryRequest {
+        min_index: 0,
+        query: Some(watch),
+    };
+    write(&mut writer, &request).await;
+    // Another question of the node overtakes it.
+    ask(node, 0, Query::Keys(v1::KeysQuery { known_index: 0 })).await;
+    (writer, reader)
+}
+
+/// The question ends with its session, and names no source.
+async fn ends_unanswered((_writer, mut reader): (FrameWriter, FrameReader)) {
+    let frame = timeout(PATIENCE, reader.expect()).await.expect("it ends");
+    let Ok(frame) = frame else {
+        return;
+    };
+    let reply = protocol_wire::kind::from_frame(frame.kind, frame.body);
+    let reply: v1::QueryReply = reply.expect("a reply");
+    match reply.reply {
+        Some(Reply::Error(error)) => assert_eq!(error.status, 403, "{}", error.message),
+        other => panic!("it is answered: {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watch_of_another_nodes_task_names_no_source() {
+    let world = World::start().await;
+    let (_node, alloc) = placed(&world).await;
+    let mut thief = FakeNode::join_as(&world.server, &world.data_dir(), 2).await;
+    let stolen = watching(&thief, alloc, 0).await;
+    put(&world, "a").await;
+    thief.begin_anew(&[]).await;
+    ends_unanswered(stolen).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watch_of_a_session_that_is_over_names_no_source() {
+    let world = World::start().await;
+    let (mut node, alloc) = placed(&world).await;
+    let (_, known) = found(&node, alloc, one("a")).await;
+    let old = watching(&node, alloc, known).await;
+    let running = protocol_wire::report::AllocReport::new(alloc, 1, ClientStatus::Running);
+    node.begin_anew(&[running]).await;
+    put(&world, "a").await;
+    ends_unanswered(old).await;
+    assert_eq!(found(&node, alloc, one("a")).await.0, ["a"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

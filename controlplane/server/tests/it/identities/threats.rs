@@ -6,7 +6,7 @@ use protocol_wire::v1::template_query::Source;
 
 use super::tokens::{get, of, with_acl};
 use super::*;
-use crate::world::{PATIENCE, refusal};
+use crate::world::refusal;
 
 /// A request as a node forwards it for a task of an allocation: status, body, and whether the
 /// credential was rejected.
@@ -16,13 +16,24 @@ async fn forwarded(
     token: &str,
     target: &str,
 ) -> (u32, Value, bool) {
+    forwarded_with(node, alloc, token, ("GET", target, "")).await
+}
+
+/// The same with a method and a body.
+pub(crate) async fn forwarded_with(
+    node: &FakeNode,
+    alloc: AllocId,
+    token: &str,
+    (method, target, body): (&str, &str, &str),
+) -> (u32, Value, bool) {
     let (mut writer, mut reader) = open(node.session(), StreamKind::TaskApi).await;
     write(&mut writer, &node.stream_hello()).await;
     let request = v1::ApiRequest {
         alloc_id: alloc.as_bytes().to_vec().into(),
         task: "server".to_owned(),
-        method: "GET".to_owned(),
+        method: method.to_owned(),
         target: target.to_owned(),
+        body: body.to_owned().into(),
         headers: vec![v1::ApiHeader {
             name: "x-nomad-token".to_owned(),
             value: token.to_owned().into(),
@@ -44,7 +55,7 @@ async fn forwarded(
     (answer.status, body, answer.rejected)
 }
 
-fn variable(alloc: AllocId, task: &str) -> Query {
+pub(crate) fn variable(alloc: AllocId, task: &str) -> Query {
     Query::Template(v1::TemplateQuery {
         alloc_id: alloc.as_bytes().to_vec().into(),
         task: task.to_owned(),
@@ -176,22 +187,7 @@ async fn tokens_of_a_leaked_root_key_end_with_the_entry_that_removes_it() {
     get(&of(&world, &old), path).await.expect("it is alive");
     let manager = crate::access::token(world.server.cluster(), &[]).await;
     let manager = manager.of(&world.client);
-    let keys = get(&manager, "/v1/operator/keyring/keys").await;
-    let leaked = keys.expect("keys")[0]["KeyID"].clone();
-    let leaked = leaked.as_str().expect("an id").to_owned();
-    let none = protocol_client::Query::new();
-    let rotate = "/v1/operator/keyring/rotate?full=true";
-    let rotated = manager.put::<_, Value>(rotate, &none, &json!({})).await;
-    rotated.expect("rotated");
-    // The allocation moves to the new key, and all that the old one had sealed.
-    let remove = format!("/v1/operator/keyring/key/{leaked}?force=true");
-    let removed = tokio::time::timeout(PATIENCE, async {
-        // A key that still seals variables is not removed, even by force.
-        while manager.delete::<Value>(&remove, &none).await.is_err() {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    });
-    removed.await.expect("it is removed");
+    replace_root_key(&manager).await;
     is_refused(&world, [&node, &thief], alloc, &old).await;
     let new = token(&node, alloc, "default").await;
     assert_ne!(new, old);

@@ -10,10 +10,12 @@ use controlplane_server::clock::{HostClock, WallClock};
 use controlplane_server::config::Config;
 use controlplane_state::Command;
 use protocol_client::{Client, Query};
-use protocol_model::UnixNanos;
+use protocol_model::{AllocId, UnixNanos};
 use serde_json::{Value, json};
 
 use super::super::{Holder, expiring, policy};
+use crate::fake_node::FakeNode;
+use crate::identities::{forwarded_with, placed, token};
 use crate::three;
 use crate::world::{PATIENCE, World, refusal, service};
 
@@ -78,6 +80,57 @@ async fn an_expired_token_stays_expired_when_the_clock_is_set_back() {
     is_expired(&client, "the clock is past its end").await;
     clock.back();
     is_expired(&client, "the clock is set back").await;
+}
+
+/// The kind of caller of this token, why it is refused, and what its node is answered.
+async fn judged((world, node): (&World, &FakeNode), alloc: AllocId, token: &str) -> Value {
+    let client = world.client.clone().with_token(Some(token.to_owned()));
+    let shown = client.get::<Value>("/v1/acl/whoami", &Query::new()).await;
+    let shown = shown.expect("open to all").value;
+    let request = ("GET", "/v1/agent/health", "");
+    let (status, _, is_rejected) = forwarded_with(node, alloc, token, request).await;
+    json!([shown["Kind"], shown["Rejected"], status, is_rejected])
+}
+
+/// The identity `api` has a ttl of 1 h, `default` has none.
+#[tokio::test(flavor = "multi_thread")]
+async fn workload_token_ends_with_its_ttl_by_the_later_clock() {
+    let clock = Arc::new(SetClock::default());
+    let world = World::start_at(clock.clone(), |config| config.acl_enabled = true).await;
+    let (node, alloc) = placed(&world).await;
+    let (way, path) = ((&world, &node), "/v1/var/nomad/jobs/web");
+    let [endless, api] = [
+        token(&node, alloc, "default").await,
+        token(&node, alloc, "api").await,
+    ];
+    let (alive, dead) = (
+        json!(["workload", "", 200, false]),
+        json!(["anonymous", "expired", 403, true]),
+    );
+    clock.forward(Duration::from_secs(3600));
+    assert_eq!(judged(way, alloc, &api).await, alive, "the leeway is 60 s");
+    let manager = super::super::token(world.server.cluster(), &[]).await;
+    let manager = manager.of(&world.client);
+    let put = async || {
+        let body = json!({ "Items": { "word": "any" } });
+        let written = manager.put::<_, Value>(path, &Query::new(), &body).await;
+        written.expect("written").index
+    };
+    let index = put().await;
+    let client = world.client.clone().with_token(Some(api.clone()));
+    let query = Query::new().with("index", index).with("wait", "60s");
+    let waiting = tokio::spawn(async move { client.get::<Value>(path, &query).await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!waiting.is_finished(), "it waits");
+    clock.forward(Duration::from_secs(3700));
+    assert_eq!(judged(way, alloc, &api).await, dead);
+    put().await;
+    let ended = tokio::time::timeout(PATIENCE, waiting).await;
+    let (status, _) = refusal(ended.expect("in time").expect("no panic"));
+    assert_eq!(status, 403, "it expired while it waited");
+    clock.forward(Duration::ZERO);
+    assert_eq!(judged(way, alloc, &api).await, dead, "the state's time");
+    assert_eq!(judged(way, alloc, &endless).await, alive);
 }
 
 /// The cluster's leader first, then the followers.

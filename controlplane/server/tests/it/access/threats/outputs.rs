@@ -16,11 +16,14 @@ use protocol_access::method::MethodSecrets;
 use protocol_access::oidc::PendingLogin;
 use protocol_api::acl;
 use protocol_client::{Client, ClientError, Query};
-use protocol_model::{SecretText, UnixNanos};
+use protocol_model::{AllocId, SecretText, UnixNanos};
 use protocol_wire::v1;
+use protocol_wire::v1::query_reply::Reply;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::fake_node::FakeNode;
+use crate::identities::{ask, forwarded_with, variable};
 use crate::login::setup::{NONCE, REDIRECT, provider};
 use crate::world::World;
 
@@ -58,10 +61,12 @@ fn planted_secrets_are_in_no_output() {
             tail(&said)
         );
     }
-    let refusal = ["audit: request", "status=403", "caller=token:"];
-    let mut lines = said.lines();
-    let is_audited = lines.any(|line| refusal.iter().all(|it| line.contains(it)));
-    assert!(is_audited, "a request without the right: {}", tail(&said));
+    for caller in ["caller=token:", "caller=alloc:"] {
+        let refusal = ["audit: request", "status=403", caller];
+        let mut lines = said.lines();
+        let is_audited = lines.any(|line| refusal.iter().all(|it| line.contains(it)));
+        assert!(is_audited, "no refusal has {caller}: {}", tail(&said));
+    }
     let planted = std::fs::read_to_string(&path).expect("the secrets");
     assert!(planted.lines().count() > 10, "{planted}");
     for line in planted.lines() {
@@ -327,15 +332,20 @@ async fn variables(world: &World, manager: &Client, planted: &mut Planted) {
     let body = json!({ "Namespace": "default", "Path": "nomad/jobs/web", "Items": { "w": word } });
     let written = put(manager, path, body.clone()).await.expect("written");
     assert_eq!(written["Items"]["w"], word);
-    let (_node, token) = crate::identities::token_of_a_task(world).await;
+    let (node, alloc) = crate::identities::placed(world).await;
+    let token = crate::identities::token(&node, alloc, "default").await;
     for part in token.split('.').skip(1) {
         planted.add("a part of a workload token", part);
     }
+    through_the_node((&node, alloc), &token, &body.to_string()).await;
     let task = world.client.clone().with_token(Some(token.clone()));
     let read = task.get::<Value>(path, &none).await.expect("its own");
     assert_eq!(read.value["Items"]["w"], word);
     let whoami = task.get::<Value>("/v1/acl/whoami", &none).await;
     planted.is_not_in(&whoami.expect("it is told").value.to_string());
+    let policy = json!({ "Name": "own", "Rules": "" });
+    let refused = put(&task, "/v1/acl/policy/own", policy).await;
+    planted.is_not_in(&refused.expect_err("no right").to_string());
     let bent = world.client.clone().with_token(Some(format!("{token}A")));
     for client in [&task, &bent, &world.client] {
         let refused = put(client, path, body.clone()).await;
@@ -357,6 +367,18 @@ async fn variables(world: &World, manager: &Client, planted: &mut Planted) {
         let listed = manager.get::<Value>(path, &none).await;
         planted.is_not_in(&listed.expect("a list").value.to_string());
     }
+}
+
+/// The task's variable and token, on the ways that its node has: forwarded requests, a template.
+async fn through_the_node((node, alloc): (&FakeNode, AllocId), token: &str, body: &str) {
+    let path = "/v1/var/nomad/jobs/web";
+    for (method, body, expected) in [("GET", "", 200), ("PUT", body, 403)] {
+        let request = (method, path, body);
+        let (status, answer, _) = forwarded_with(node, alloc, token, request).await;
+        assert_eq!(status, expected, "{method}: {answer}");
+    }
+    let reply = ask(node, 0, variable(alloc, "server")).await;
+    assert!(matches!(reply, Reply::Template(_)), "{reply:?}");
 }
 
 /// Metrics, and what the agent says of itself.
