@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::machine::Journal;
 
 /// Above what a loaded machine with two cores needs, and never reached when all is well.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Authority {
     authority: CertificateAuthority,

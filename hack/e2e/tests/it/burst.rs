@@ -17,7 +17,7 @@ const MHZ: u64 = 200;
 /// nodes. An idle machine has none; where the processors are busy with other things, a decision
 /// is older when it is checked (5 % were seen).
 const REFUSED_PERCENT_MAX: u64 = 20;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn service(id: &str) -> Value {
     json!({ "Job": {

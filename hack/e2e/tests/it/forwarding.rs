@@ -7,7 +7,7 @@ use protocol_client::Query;
 use serde_json::Value;
 
 /// A refusal takes ten seconds: as long as a server waits for a leader.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_through_a_follower_is_read_at_once_everywhere() -> anyhow::Result<()> {

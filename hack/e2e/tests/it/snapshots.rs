@@ -6,7 +6,7 @@ use hack_cluster::{Cluster, Ledger, Settings, eventually};
 use protocol_client::Query;
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 /// Enough for several snapshots.
 const JOBS: usize = 200;
 

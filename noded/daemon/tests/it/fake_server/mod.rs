@@ -27,7 +27,7 @@ pub(crate) use tasks::Asked;
 const CAP: usize = 16 * 1024 * 1024;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const INCARNATION: [u8; 16] = [7; 16];
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the server wants and knows.
 #[derive(Debug, Clone, Default)]

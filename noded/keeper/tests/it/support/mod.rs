@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Far longer than anything here takes; a test that needs it has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Polls a condition that no descriptor announces (files that another process writes).
 pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
