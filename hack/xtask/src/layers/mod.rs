@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! build    one cargo command for programs, tests and examples; the guest's disk meanwhile
-//! tests    three lanes of executables side by side (plan.rs), and the guest beside them
+//! tests    three lanes of executables side by side (plan.rs); the guest once the lane of clusters
+//!          is done, since both need the processors in time
 //! tour     hack/quickstart alone, since its ports are fixed
 //! account  times, a table of the layers, what was skipped and why, one closing line
 //! ```
@@ -24,6 +25,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -116,7 +118,7 @@ fn guest_lacks(root: &Path, is_root: bool) -> Option<String> {
     })
 }
 
-/// Runs the executables of all lanes, and the guest beside them.
+/// Runs the executables of all lanes, and the guest after the lane of clusters.
 fn run_tests(
     root: &Path,
     executables: Vec<Executable>,
@@ -130,11 +132,16 @@ fn run_tests(
         Strictness::Report => None,
         Strictness::Fail => Some(Instant::now() + TESTS_TIME_MAX),
     };
+    let (clusters, clusters_over) = mpsc::sync_channel(0);
     std::thread::scope(|scope| {
-        let guest = scope.spawn(move || run_guest(root, guest_lacks));
+        let guest = scope.spawn(move || {
+            // Nothing is sent: it is the end of the lane that ends this.
+            let _ = clusters_over.recv();
+            run_guest(root, guest_lacks)
+        });
         let mut ran = Vec::new();
         stages.run("tests", || {
-            ran = run::run_all(executables, &output, deadline)?;
+            ran = run::run_all(executables, &output, deadline, clusters)?;
             Ok(())
         });
         eprintln!("the whole output is in {}", log_path.display());

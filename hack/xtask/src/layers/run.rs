@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -51,7 +52,8 @@ impl Output {
 
 /// Runs all executables; the answer has the order in which lanes and executables were planned.
 ///
-/// `deadline` is when an executable that still runs is killed; `None` without one.
+/// `deadline` is when an executable that still runs is killed; `None` without one. `clusters` is
+/// dropped when the lane of that name is empty.
 ///
 /// # Errors
 /// If output cannot be written. Failing and crashing tests are results, not errors.
@@ -59,13 +61,23 @@ pub(super) fn run_all(
     executables: Vec<Executable>,
     output: &Output,
     deadline: Option<Instant>,
+    clusters: SyncSender<()>,
 ) -> anyhow::Result<Vec<Ran>> {
     let lanes = plan::queues(executables);
+    let mut clusters = Some(clusters);
     std::thread::scope(|scope| {
         let running: Vec<_> = lanes
             .iter()
-            .map(|(lane, queue)| scope.spawn(move || run_lane(*lane, queue, output, deadline)))
+            .map(|(lane, queue)| {
+                let held = clusters.take_if(|_| *lane == Lane::Clusters);
+                scope.spawn(move || {
+                    let ran = run_lane(*lane, queue, output, deadline);
+                    drop(held);
+                    ran
+                })
+            })
             .collect();
+        drop(clusters);
         let mut all = Vec::new();
         for lane in running {
             let ran = lane
