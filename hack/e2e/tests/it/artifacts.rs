@@ -96,15 +96,6 @@ fn events(alloc: &Value, kind: &str) -> Vec<String> {
         .collect()
 }
 
-async fn printed(job: &Running<'_>, expected: &str) -> anyhow::Result<()> {
-    eventually("the task's output", PATIENCE, async || {
-        let text = job.logs("stdout").await?;
-        ensure!(text == expected, "it printed {text:?}");
-        Ok(Some(()))
-    })
-    .await
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn artifacts_are_fetched_once_for_all_runs_of_a_task() -> anyhow::Result<()> {
     if !has_root() {
@@ -140,7 +131,7 @@ async fn artifacts_are_fetched_once_for_all_runs_of_a_task() -> anyhow::Result<(
         Ok(Some(()))
     })
     .await?;
-    printed(&job, "hello plainplain").await?;
+    job.must_print("stdout", "hello plainplain").await?;
     ensure!(server.requests() == 3, "{} requests", server.requests());
 
     let path = format!("/v1/client/allocation/{}/restart", job.alloc);
@@ -148,7 +139,8 @@ async fn artifacts_are_fetched_once_for_all_runs_of_a_task() -> anyhow::Result<(
     client
         .put::<_, Value>(&path, &Query::new(), &json!({}))
         .await?;
-    printed(&job, "hello plainplainhello plainplain").await?;
+    job.must_print("stdout", "hello plainplainhello plainplain")
+        .await?;
     node.kill()?;
     node.start_again_in(&cluster)?;
     node.wait_ready(&cluster).await?;
@@ -160,7 +152,8 @@ async fn artifacts_are_fetched_once_for_all_runs_of_a_task() -> anyhow::Result<(
         Ok(Some(()))
     })
     .await?;
-    printed(&job, &"hello plainplain".repeat(3)).await?;
+    job.must_print("stdout", &"hello plainplain".repeat(3))
+        .await?;
     ensure!(server.requests() == 3, "{} requests", server.requests());
     job.stop(&node).await
 }
@@ -257,7 +250,7 @@ async fn git_artifact_is_the_commit_of_its_ref() -> anyhow::Result<()> {
     let text = "cat local/old/version local/new/version; exec sleep 600";
     let job = Running::start(&cluster, &with_artifacts("git", text, artifacts)).await?;
     job.until("running").await?;
-    printed(&job, "onetwo").await?;
+    job.must_print("stdout", "onetwo").await?;
     job.stop(&node).await
 }
 

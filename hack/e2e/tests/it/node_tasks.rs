@@ -76,11 +76,11 @@ async fn an_exit_code_is_seen_and_a_batch_job_that_ends_well_is_complete() -> an
         (&json!("dead"), &json!(true))
     );
     assert_eq!(event(&alloc, "Terminated")?["ExitCode"], 7);
-    assert_eq!(failing.logs("stdout").await?, "out\n");
-    assert_eq!(failing.logs("stderr").await?, "err\n");
+    failing.must_print("stdout", "out\n").await?;
+    failing.must_print("stderr", "err\n").await?;
 
     let alloc = ending.until("complete").await?;
     assert_eq!(event(&alloc, "Terminated")?["ExitCode"], 0);
-    assert_eq!(ending.logs("stdout").await?, "done\n");
+    ending.must_print("stdout", "done\n").await?;
     node.must_have_no_tasks().await
 }

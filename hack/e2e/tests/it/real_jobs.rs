@@ -90,17 +90,20 @@ impl<'a> Real<'a> {
         Ok(whole)
     }
 
+    /// What a task has printed, once there is something: pump may write it after the end is known.
     async fn output(&self, alloc: &Value, task: &str) -> anyhow::Result<String> {
         let id = alloc["ID"]
             .as_str()
             .context("an allocation without an id")?;
         let query = Query::new().with("task", task).with("type", "stdout");
         let path = format!("/v1/client/fs/logs/{id}");
+        let query = query.with("plain", "true");
         let client = self.cluster.client(0)?;
-        Ok(client
-            .text(&path, &query.with("plain", "true"))
-            .await?
-            .value)
+        eventually("its output", PATIENCE, async || {
+            let text = client.text(&path, &query).await?.value;
+            Ok((!text.is_empty()).then_some(text))
+        })
+        .await
     }
 
     async fn purge(self, node: &Node) -> anyhow::Result<()> {

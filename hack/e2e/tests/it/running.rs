@@ -122,6 +122,16 @@ impl<'a> Running<'a> {
         .await
     }
 
+    /// Waits until this is all that the task has written: pump may write it after an end is known.
+    pub(crate) async fn must_print(&self, stream: &str, expected: &str) -> anyhow::Result<()> {
+        eventually("the task's output", PATIENCE, async || {
+            let text = self.logs(stream).await?;
+            ensure!(text == expected, "it printed {text:?}");
+            Ok(Some(()))
+        })
+        .await
+    }
+
     /// What the task has written, through the API.
     pub(crate) async fn logs(&self, stream: &str) -> anyhow::Result<String> {
         let path = format!("/v1/client/fs/logs/{}", self.alloc);
