@@ -124,7 +124,7 @@ async fn artifacts_are_fetched_once_for_all_runs_of_a_task() -> anyhow::Result<(
     let job = with_artifacts("once", SLEEPS, artifacts);
     let job = Running::start(&cluster, &job).await?;
     job.until("running").await?;
-    // What lives is replicated without its events; the node is asked for them.
+    // A living allocation is replicated without its events: the server asks the node for them.
     eventually("the line of the downloads", PATIENCE, async || {
         let lines = events(&job.read().await?, "Downloading Artifacts");
         ensure!(lines.len() == 1, "one line that is replaced: {lines:?}");

@@ -90,7 +90,7 @@ impl<'a> Real<'a> {
         Ok(whole)
     }
 
-    /// What a task has printed, once there is something: pump may write it after the end is known.
+    /// The output of a task, once there is some: pump may write it after the task's end is known.
     async fn output(&self, alloc: &Value, task: &str) -> anyhow::Result<String> {
         let id = alloc["ID"]
             .as_str()

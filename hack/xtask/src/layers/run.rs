@@ -53,7 +53,7 @@ impl Output {
 /// Runs all executables; the answer has the order in which lanes and executables were planned.
 ///
 /// `deadline` is when an executable that still runs is killed; `None` without one. `clusters` is
-/// dropped when the lane of that name is empty.
+/// dropped when the last executable of the lane of clusters has ended.
 ///
 /// # Errors
 /// If output cannot be written. Failing and crashing tests are results, not errors.

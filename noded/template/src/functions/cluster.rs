@@ -56,8 +56,8 @@ fn own_region(call: &Call<'_>, path: &str, region: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{path:?} is asked of region {region:?}: variables of the own region, {own:?}, alone can \
-         be read; leave the region out"
+        "{path:?} names region {region:?}: a template reads variables of its own region, {own:?}, \
+         only; leave the region out"
     ))
 }
 

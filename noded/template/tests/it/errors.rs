@@ -110,18 +110,18 @@ const BAD_INPUT: &[(&str, &str)] = &[
     ("nomadVar \"a b\"", "\"nomadVar\": invalid path \"a b\""),
     (
         "nomadVar \"a@default.eu\"",
-        "\"nomadVar\": \"a\" is asked of region \"eu\": variables of the own region, \"global\", alone can \
-         be read; leave the region out",
+        "\"nomadVar\": \"a\" names region \"eu\": a template reads variables of its \
+         own region, \"global\", only; leave the region out",
     ),
     (
         "nomadVarExists \"a@.eu\"",
-        "\"nomadVarExists\": \"a\" is asked of region \"eu\": variables of the own region, \"global\", alone \
-         can be read; leave the region out",
+        "\"nomadVarExists\": \"a\" names region \"eu\": a template reads variables of its \
+         own region, \"global\", only; leave the region out",
     ),
     (
         "nomadVarListSafe \"a@default.eu\"",
-        "\"nomadVarListSafe\": \"a\" is asked of region \"eu\": variables of the own region, \"global\", \
-         alone can be read; leave the region out",
+        "\"nomadVarListSafe\": \"a\" names region \"eu\": a template reads variables of its \
+         own region, \"global\", only; leave the region out",
     ),
     (
         "nomadService 1 \"a\"",
